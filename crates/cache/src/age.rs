@@ -1,6 +1,7 @@
 //! Ages of responses (RFC 9111 sections 4.2.3 and 5.1).
 
-use crate::moment::{Moment, delta_seconds, whole_seconds};
+use crate::moment::{Date, delta_seconds, whole_seconds};
+use crate::reply::Reply;
 use evenkeel_wire::head::Fields;
 
 /// Reads `Age` in seconds: the first member of the first line. 0 if the field is missing or not a number.
@@ -12,18 +13,25 @@ pub fn stated(fields: &Fields<'_, '_>) -> u32 {
 /// Age of a response in seconds when it was received (RFC 9111 section 4.2.3, `corrected_initial_age`): the larger of
 /// two ages. The first is its `Age` field plus the response time, the second follows from its `Date`.
 ///
-/// `date`: its `Date`, if valid. `sent`, `received`: when the request was sent and the head of the response was
-/// received.
-pub fn initial(fields: &Fields<'_, '_>, date: Option<Moment>, sent: Moment, received: Moment) -> u32 {
-    let apparent = date.map_or(0, |date| whole_seconds(received.since(date)));
-    let corrected = stated(fields).saturating_add(whole_seconds(received.since(sent)));
-    apparent.max(corrected).min(crate::moment::SECONDS_MAX)
+/// `date`: its `Date`, if valid.
+pub fn initial(reply: &Reply<'_, '_, '_>, date: Option<Date>) -> u32 {
+    apparent(reply, date).max(corrected(reply)).min(crate::moment::SECONDS_MAX)
+}
+
+/// Age in seconds by the `Date` of a response and the wall clock of this cache, which may differ from the endpoint's.
+pub fn apparent(reply: &Reply<'_, '_, '_>, date: Option<Date>) -> u32 {
+    date.map_or(0, |date| whole_seconds(reply.arrived.since(date)))
+}
+
+/// Age in seconds by the `Age` of a response, and the time that it took.
+pub fn corrected(reply: &Reply<'_, '_, '_>) -> u32 {
+    stated(reply.fields).saturating_add(whole_seconds(reply.received.since(reply.sent)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moment::SECONDS_MAX;
+    use crate::moment::{Moment, SECONDS_MAX};
     use evenkeel_wire::head::Table;
 
     fn table(lines: &[&str]) -> Table {
@@ -50,13 +58,16 @@ mod tests {
 
     #[test]
     fn the_initial_age_is_the_larger_of_two() {
-        let (sent, received) = (Moment::from_seconds(100), Moment::from_seconds(103));
-        let of = |age: &str, date| initial(&table(&[age]).fields(), date, sent, received);
+        // The moments are of another clock than the dates.
+        let (sent, received, arrived) = (Moment(7_000), Moment(10_000), Date::from_seconds(103));
+        let of = |age: &str, date| {
+            initial(&Reply { status: 200, fields: &table(&[age]).fields(), sent, received, arrived }, date)
+        };
         assert_eq!(of("10", None), 13);
-        assert_eq!(of("0", Some(Moment::from_seconds(50))), 53);
-        assert_eq!(of("60", Some(Moment::from_seconds(50))), 63);
+        assert_eq!(of("0", Some(Date::from_seconds(50))), 53);
+        assert_eq!(of("60", Some(Date::from_seconds(50))), 63);
         // A date of the future makes nothing younger.
-        assert_eq!(of("0", Some(Moment::from_seconds(500))), 3);
+        assert_eq!(of("0", Some(Date::from_seconds(500))), 3);
         assert_eq!(of("2147483648", None), SECONDS_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! Conditions of a client, evaluated against a stored response (RFC 9111 section 4.3.2, RFC 9110 section 13).
 
-use crate::moment::Moment;
+use crate::moment::Date;
 use crate::stored::{Stored, Terms};
 use crate::syntax::{date, entity_tag};
 use evenkeel_wire::head::Request;
@@ -34,9 +34,8 @@ pub fn is_range_valid(request: &Request<'_, '_>, stored: &Stored) -> bool {
 /// True if content with this `Last-Modified` cannot have been modified again within the same second (RFC 9110 section
 /// 8.8.2.2): its `Date` is at least a second later. Without a `Date` of the endpoint, the clock of this cache must be a
 /// minute later.
-fn is_date_strong(terms: &Terms, modified: Moment) -> bool {
-    let is_of_endpoint = terms.date != terms.received;
-    modified.plus(if is_of_endpoint { 1 } else { 60 }) <= terms.date
+fn is_date_strong(terms: &Terms, modified: Date) -> bool {
+    modified.plus(if terms.is_dated { 1 } else { 60 }) <= terms.date
 }
 
 /// True if a 304 has this field: all but fields that describe the content (RFC 9110 section 15.4.5). `Last-Modified`
@@ -68,8 +67,8 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn stored(etag: &str, dated: &str) -> Stored {
-        let moment = |text: &str| date::read(text.as_bytes()).unwrap();
-        let terms = Terms { last_modified: Some(moment(MODIFIED)), date: moment(dated), ..TERMS };
+        let of = |text: &str| date::read(text.as_bytes()).unwrap();
+        let terms = Terms { last_modified: Some(of(MODIFIED)), date: of(dated), ..TERMS };
         let etag = if etag.is_empty() { String::new() } else { format!("etag: {etag}\r\n") };
         Stored::new(200, terms, etag.into_bytes(), b"", b"")
     }
@@ -117,9 +116,9 @@ mod tests {
         assert!(!with(&[("If-Range", MODIFIED)], |request| is_range_valid(request, &stored("", MODIFIED))));
         assert!(with(&[], |request| is_range_valid(request, &strong)));
         // Without a `Date` from the endpoint: its clock and the clock of this cache may differ.
-        let undated = |date: Moment| {
+        let undated = |date: Date| {
             let mut stored = stored("", AFTER);
-            (stored.terms.date, stored.terms.received) = (date, date);
+            (stored.terms.date, stored.terms.is_dated) = (date, false);
             with(&[("If-Range", MODIFIED)], |request| is_range_valid(request, &stored))
         };
         let modified = date::read(MODIFIED.as_bytes()).unwrap();

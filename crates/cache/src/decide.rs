@@ -120,6 +120,7 @@ pub fn on_error_by(terms: &Terms, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::moment::Date;
     use crate::stored::tests::{TERMS, at};
     use crate::syntax::directives::Directives;
 
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn validators_are_sent_as_they_came() {
-        let terms = Terms { last_modified: Some(at(784_111_777)), ..TERMS };
+        let terms = Terms { last_modified: Some(Date::from_seconds(784_111_777)), ..TERMS };
         let sent: Vec<_> = validators(&stored(terms)).collect();
         assert_eq!(sent[0], ("if-none-match", Box::from(&b"\"a\""[..])));
         assert_eq!(sent[1], ("if-modified-since", Box::from(&b"Sun, 06 nov 1994 08:49:37 GMT"[..])));

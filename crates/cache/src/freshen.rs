@@ -4,7 +4,7 @@
 use crate::policy::{Policy, SetCookie};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
-use crate::storable::{build, build_once};
+use crate::storable::{build, unstored};
 use crate::stored::Stored;
 use crate::syntax::{date, entity_tag};
 use evenkeel_wire::head::{Fields, Request, Table};
@@ -34,7 +34,7 @@ pub fn freshen(stored: &Stored, request: &Request<'_, '_>, reply: &Reply<'_, '_,
     let reply = Reply { status: stored.status, fields: &fields.fields(), ..*reply };
     match build(request, &reply, policy) {
         Ok(renewed) => Freshened::Kept(renewed),
-        Err(refusal) => Freshened::Once(build_once(&reply, policy), refusal),
+        Err(refusal) => Freshened::Once(unstored(&reply, policy), refusal),
     }
 }
 
@@ -78,9 +78,9 @@ pub fn by_head(
     }
 }
 
-/// True if a 304 is for this response: its strong tag is the same; or else its weak tag; or else its date; or the 304
+/// True if a 304 with these fields is for this response: its strong tag is the same; or else its weak tag; or else its date; or the 304
 /// has no validator, since the request had only the validators of this response.
-fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
+pub fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
     match (fields.first("etag"), stored.etag()) {
         (Some(tag), Some(known)) if entity_tag::is_strong(tag) && entity_tag::is_strong(known) => tag == known,
         (Some(tag), Some(known)) => entity_tag::is_weakly_equal(tag, known),
@@ -91,20 +91,29 @@ fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
     }
 }
 
-/// Fields that describe the stored bytes, and so stay as they are (RFC 9111 section 3.2).
-const OF_BYTES: [&str; 4] = ["content-encoding", "content-length", "content-range", "etag"];
+/// Fields that describe the stored bytes. They stay as they are, and none is added: a 304 has no bytes of its own, and may
+/// describe those that another client would get (RFC 9111 section 3.2).
+const OF_BYTES: [&str; 8] = [
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "content-md5",
+    "content-digest",
+    "repr-digest",
+    "digest",
+];
 
 /// Stored fields, updated by the fields of a response that renews them.
 fn merged(stored: &Stored, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Table {
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let has_date = date::read_lines(reply.fields.values("date")).is_some();
     // A tag is new only where there was none.
-    let stays = |name: &[u8]| {
-        OF_BYTES.iter().any(|known| is(name, known)) && stored.fields().any(|(n, _)| n.eq_ignore_ascii_case(name))
-    };
+    let stays =
+        |name: &[u8]| OF_BYTES.iter().any(|known| is(name, known)) || is(name, "etag") && stored.etag().is_some();
     let is_cookie =
         |name: &[u8]| policy.set_cookie != SetCookie::Store && (is(name, "set-cookie") || is(name, "set-cookie2"));
-    let is_new = |name: &[u8]| !stays(name) && !is(name, "content-length") && !is_cookie(name);
+    let is_new = |name: &[u8]| !stays(name) && !is_cookie(name);
     let comes = |name: &[u8]| reply.fields.kept().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let mut merged = Table::with_room(stored.lines().len() + 256, 32);
     for (name, value) in stored.fields() {
@@ -131,7 +140,7 @@ fn merged(stored: &Stored, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Table 
 mod tests {
     use super::*;
     use crate::lookup::Lookup;
-    use crate::moment::Moment;
+    use crate::moment::{Date, Moment};
     use crate::storable::storable;
 
     fn table(fields: &[(&str, &str)]) -> Table {
@@ -144,7 +153,7 @@ mod tests {
     fn with<T>(fields: &[(&str, &str)], at: Moment, f: impl FnOnce(&Request<'_, '_>, &Reply<'_, '_, '_>) -> T) -> T {
         let (mut asked, mut fields) = (table(&[]), table(fields));
         let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
-        f(&request, &Reply { status: 200, fields: &fields.fields(), sent: at, received: at })
+        f(&request, &Reply { status: 200, fields: &fields.fields(), sent: at, received: at, arrived: Date(at.0) })
     }
 
     fn stored(fields: &[(&str, &str)]) -> Stored {
@@ -176,8 +185,26 @@ mod tests {
         assert_eq!((new.field("content-encoding"), new.etag()), (Some(&b"gzip"[..]), Some(&b"\"a\""[..])));
         assert_eq!((new.field("content-length"), new.field("set-cookie")), (None, None));
         assert_eq!(new.tags().collect::<Vec<_>>(), [&b"x"[..], b"y,z", b"v w"]);
-        assert_eq!((new.terms.received, new.terms.date, new.terms.initial_age), (LATER, LATER, 0));
+        assert_eq!((new.terms.received, new.terms.date, new.terms.initial_age), (LATER, Date(LATER.0), 0));
         assert!(new.terms.is_fresh(LATER) && !old.terms.is_fresh(LATER));
+    }
+
+    #[test]
+    fn a_renewal_adds_no_field_that_describes_bytes() {
+        let old = stored(&[CC, TAG]);
+        for name in OF_BYTES {
+            let value = if name == "content-length" { "7" } else { "gzip" };
+            let Freshened::Kept(new) = of_304(&old, &[TAG, (name, value)]) else { panic!("{name} is a mismatch") };
+            assert_eq!(new.field(name), None, "304 with {name}");
+            let of_head = with(&[CC, TAG, (name, value)], LATER, |request, reply| {
+                by_head(&old, 7, request, reply, &Policy::default())
+            });
+            let OfHead::Kept(new) = of_head else { panic!("HEAD with {name} is a change") };
+            assert_eq!(new.field(name), None, "HEAD with {name}");
+        }
+        let typed = stored(&[CC, TAG, ("Content-Type", "text/html")]);
+        let Freshened::Kept(new) = of_304(&typed, &[TAG, ("Content-Type", "text/plain")]) else { panic!("not kept") };
+        assert_eq!(new.field("content-type"), Some(&b"text/html"[..]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Lifetimes of responses (RFC 9111 section 4.2.1), and the directives that count for them (RFC 9213 section 2.2).
 
-use crate::moment::{Moment, SECONDS_MAX, whole_seconds};
+use crate::moment::{Date, SECONDS_MAX, whole_seconds};
 use crate::policy::Policy;
 use crate::syntax::date;
 use crate::syntax::directives::Directives;
@@ -84,7 +84,7 @@ pub struct Lifetime {
 }
 
 /// Lifetime of a response. `date`: its `Date`, or the time it was received.
-pub fn lifetime(status: u16, fields: &Fields<'_, '_>, control: &Control, date: Moment, policy: &Policy) -> Lifetime {
+pub fn lifetime(status: u16, fields: &Fields<'_, '_>, control: &Control, date: Date, policy: &Policy) -> Lifetime {
     let limited = |seconds: u32, source| Lifetime {
         seconds: seconds.max(policy.lifetime_min).min(policy.lifetime_max).min(SECONDS_MAX),
         source,
@@ -128,7 +128,7 @@ mod tests {
     use crate::policy::Heuristic;
     use evenkeel_wire::head::Table;
 
-    const DATE: Moment = Moment(784_111_777_000);
+    const DATE: Date = Date(784_111_777_000);
 
     fn of(status: u16, fields: &[(&str, &str)], policy: &Policy) -> (u32, Source) {
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();

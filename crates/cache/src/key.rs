@@ -34,9 +34,10 @@ pub enum Query {
 ///
 /// The names are fields that frameworks are known to read (Kettle, "Practical Web Cache Poisoning", 2018, and his Param
 /// Miner).
-pub const UNKEYED: [&str; 22] = [
+pub const UNKEYED: [&str; 27] = [
     "forwarded",
     "front-end-https",
+    "x-envoy-original-path",
     "x-forwarded-host",
     "x-forwarded-path",
     "x-forwarded-port",
@@ -51,13 +52,31 @@ pub const UNKEYED: [&str; 22] = [
     "x-http-host-override",
     "x-http-method",
     "x-http-method-override",
+    "x-http-path-override",
+    "x-matched-path",
     "x-method-override",
     "x-original-host",
     "x-original-uri",
     "x-original-url",
     "x-rewrite-url",
+    "x-scheme",
+    "x-script-name",
     "x-url-scheme",
 ];
+
+/// Beginnings of further such names: fields between the parts of a server (Next.js), by which it routes and renders, and
+/// which it does not always tell apart from fields of clients.
+pub const UNKEYED_PREFIXES: [&str; 3] = ["x-invoke-", "x-middleware-", "x-now-"];
+
+/// True if a name is in [`UNKEYED`], or begins as [`UNKEYED_PREFIXES`] do.
+fn is_unkeyed(name: &[u8]) -> bool {
+    // Every request has each of its names looked at, and few of them begin so.
+    if !matches!(name.first(), Some(b'x' | b'X' | b'f' | b'F')) {
+        return false;
+    }
+    let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|start| list::is_like(start, prefix.as_bytes()));
+    UNKEYED.into_iter().any(|known| list::is_like(name, known.as_bytes())) || UNKEYED_PREFIXES.into_iter().any(begins)
+}
 
 /// Key of a stored response: the URL, then everything else. Two requests have the same bytes only if they have the same
 /// parts.
@@ -194,7 +213,7 @@ impl KeyRules {
             return false;
         }
         let is_like = |known: &str| list::is_like(name, known.as_bytes());
-        UNKEYED.into_iter().any(is_like) || self.fields.iter().any(|known| is_like(known))
+        is_unkeyed(name) || self.fields.iter().any(|known| is_like(known))
     }
 
     /// Returns the key of a request. GET and HEAD share a key.
@@ -349,9 +368,26 @@ mod tests {
     #[test]
     fn fields_that_name_another_url_are_part_of_the_key_or_dropped() {
         let rules = KeyRules { fields: vec!["X-Host".into()], ..KeyRules::default() };
-        let dropped = ["X-Forwarded-Host", "x_original_url", "X_Host", "x-forwarded_prefix"];
+        let dropped = [
+            "X-Forwarded-Host",
+            "x_original_url",
+            "X_Host",
+            "x-forwarded_prefix",
+            "X-Script-Name",
+            "x-scheme",
+            "X-Matched-Path",
+            "X-Invoke-Path",
+            "X_Invoke_Status",
+            "X-Now-Route-Matches",
+            "x-middleware-prefetch",
+        ];
+        assert!(UNKEYED.iter().all(|name| is_unkeyed(name.as_bytes())), "the first bytes are not those of the names");
         assert!(dropped.iter().all(|name| rules.drops(name.as_bytes())));
-        assert!(["x-host", "x-forwarded-for", "x-hosts"].iter().all(|name| !rules.drops(name.as_bytes())));
+        assert!(
+            ["x-host", "x-forwarded-for", "x-hosts", "x-nowhere", "accept"]
+                .iter()
+                .all(|name| !rules.drops(name.as_bytes()))
+        );
     }
 
     #[test]

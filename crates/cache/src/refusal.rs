@@ -24,8 +24,18 @@ pub enum Refusal {
     SetCookie,
     /// `Vary: *`, or more names than [`crate::vary::NAMES_MAX`].
     Vary,
-    /// Neither fresh nor usable when stale, and without a validator.
-    NeverUsable,
+    /// Neither a lifetime nor a validator.
+    NoLifetime,
+    /// No lifetime, and a status that is stored only with a lifetime (RFC 9110 section 15.1).
+    NeedsLifetime,
+    /// `no-cache`, and nothing to validate it by.
+    NoCache,
+    /// Lifetime that ends on arrival, and no validator.
+    Expired,
+    /// Older than its lifetime by its `Age` and the time that it took, and no validator.
+    TooOld,
+    /// Older than its lifetime by its `Date` alone, and no validator. The clocks of endpoint and cache may differ.
+    Clock,
     /// Content larger than `body_max`, or than the store takes with its head and its key.
     BodyTooLarge,
     /// Fields larger than `head_max`.
@@ -46,7 +56,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason, in order of declaration.
-    pub const ALL: [Refusal; 20] = [
+    pub const ALL: [Refusal; 25] = [
         Refusal::Method,
         Refusal::RequestNoStore,
         Refusal::Status,
@@ -58,7 +68,12 @@ impl Refusal {
         Refusal::Guarded,
         Refusal::SetCookie,
         Refusal::Vary,
-        Refusal::NeverUsable,
+        Refusal::NoLifetime,
+        Refusal::NeedsLifetime,
+        Refusal::NoCache,
+        Refusal::Expired,
+        Refusal::TooOld,
+        Refusal::Clock,
         Refusal::BodyTooLarge,
         Refusal::HeadTooLarge,
         Refusal::Tags,
@@ -90,7 +105,12 @@ impl Refusal {
             Refusal::Guarded => "guarded",
             Refusal::SetCookie => "set_cookie",
             Refusal::Vary => "vary",
-            Refusal::NeverUsable => "no_lifetime",
+            Refusal::NoLifetime => "no_lifetime",
+            Refusal::NeedsLifetime => "needs_lifetime",
+            Refusal::NoCache => "no_cache",
+            Refusal::Expired => "expired",
+            Refusal::TooOld => "too_old",
+            Refusal::Clock => "clock",
             Refusal::BodyTooLarge => "body_too_large",
             Refusal::HeadTooLarge => "head_too_large",
             Refusal::Tags => "tags",
@@ -116,7 +136,12 @@ impl Refusal {
             Refusal::Guarded => "access control without public, s-maxage or must-revalidate",
             Refusal::SetCookie => "set-cookie",
             Refusal::Vary => "vary names everything or too much",
-            Refusal::NeverUsable => "no lifetime and no validator",
+            Refusal::NoLifetime => "no lifetime and no validator",
+            Refusal::NeedsLifetime => "no lifetime, which this status needs",
+            Refusal::NoCache => "no-cache and no validator",
+            Refusal::Expired => "lifetime over on arrival, and no validator",
+            Refusal::TooOld => "older than its lifetime by its age, and no validator",
+            Refusal::Clock => "older than its lifetime by its date: compare the clocks of endpoint and cache",
             Refusal::BodyTooLarge => "content too large",
             Refusal::HeadTooLarge => "fields too large",
             Refusal::Tags => "too many tags, or one too long",

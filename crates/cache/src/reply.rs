@@ -1,6 +1,6 @@
 //! Responses of endpoints as the rules read them.
 
-use crate::moment::Moment;
+use crate::moment::{Date, Moment};
 use evenkeel_wire::head::Fields;
 
 /// Head of an endpoint's final response, and when it was on its way. Rows that `fields` drops are read, but not stored.
@@ -13,4 +13,6 @@ pub struct Reply<'r, 'h, 'b> {
     pub sent: Moment,
     /// Time at which the head of the response was received.
     pub received: Moment,
+    /// The same time by the wall clock, which the dates of the response are compared with.
+    pub arrived: Date,
 }

@@ -2,7 +2,7 @@
 
 use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
-use crate::moment::Moment;
+use crate::moment::Date;
 use crate::policy::{Access, Policy, SetCookie};
 use crate::range::whole_length;
 use crate::refusal::Refusal;
@@ -85,12 +85,12 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
     permitted(request, reply, &control, policy)?;
     let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
-    let (lines, is_plain) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    let (lines, is_plain) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.arrived), policy);
     if !is_plain {
         return Err(Refusal::Malformed);
     }
-    if !is_useful(reply.status, &control, &terms, &lines) {
-        return Err(Refusal::NeverUsable);
+    if let Some(refusal) = useless(reply, &control, &terms, &lines) {
+        return Err(refusal);
     }
     let varying = vary::write(request, reply.fields).ok_or(Refusal::Vary)?;
     let tags = tags::read(reply.fields).ok_or(Refusal::Tags)?;
@@ -101,10 +101,10 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
 }
 
 /// Makes the head of an answer from a response that is not stored.
-pub(crate) fn build_once(reply: &Reply<'_, '_, '_>, policy: &Policy) -> Stored {
+pub fn unstored(reply: &Reply<'_, '_, '_>, policy: &Policy) -> Stored {
     let control = Control::of(reply.fields, policy);
     let own_date = date::read_lines(reply.fields.values("date"));
-    let (lines, _) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    let (lines, _) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.arrived), policy);
     Stored::new(reply.status, terms(reply, &control, own_date, policy), lines, b"", b"")
 }
 
@@ -164,9 +164,9 @@ fn is_understood(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 429 | 451 | 500..=505)
 }
 
-fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>, policy: &Policy) -> Terms {
+fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Date>, policy: &Policy) -> Terms {
     let directives = &control.directives;
-    let date = own_date.unwrap_or(reply.received);
+    let date = own_date.unwrap_or(reply.arrived);
     let lifetime = lifetime(reply.status, reply.fields, control, date, policy);
     // s-maxage implies proxy-revalidate (RFC 9111 section 5.2.2.10), but many send it together with an explicit
     // stale-while-revalidate, which then counts.
@@ -181,8 +181,9 @@ fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>,
     Terms {
         received: reply.received,
         date,
+        is_dated: own_date.is_some(),
         last_modified: reply.fields.first("last-modified").and_then(date::read),
-        initial_age: age::initial(reply.fields, own_date, reply.sent, reply.received),
+        initial_age: age::initial(reply, own_date),
         lifetime: lifetime.seconds,
         source: lifetime.source,
         stale_while_revalidate: window(directives.stale_while_revalidate, policy.stale_while_revalidate),
@@ -193,17 +194,29 @@ fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>,
     }
 }
 
-/// True if the stored response could ever be served. `lines`: its fields.
-fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> bool {
-    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(status);
+/// Reason why the stored response could never be served, if so. `lines`: its fields.
+fn useless(reply: &Reply<'_, '_, '_>, control: &Control, terms: &Terms, lines: &[u8]) -> Option<Refusal> {
+    let has_lifetime = terms.source != Source::None;
+    if !(has_lifetime || control.directives.public || is_heuristic(reply.status)) {
+        return Some(Refusal::NeedsLifetime);
+    }
     let has_etag = || fields_of(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"etag"));
     let lasts = !terms.no_cache && terms.useful_until() > terms.received;
-    may_store && (lasts || terms.last_modified.is_some() || has_etag())
+    if lasts || terms.last_modified.is_some() || has_etag() {
+        return None;
+    }
+    Some(match () {
+        () if terms.no_cache => Refusal::NoCache,
+        () if !has_lifetime => Refusal::NoLifetime,
+        () if terms.lifetime == 0 => Refusal::Expired,
+        () if age::corrected(reply) >= terms.lifetime => Refusal::TooOld,
+        () => Refusal::Clock,
+    })
 }
 
 /// Returns the lines of the fields that are stored, and true unless a malformed field was left out. `date`: added if
 /// the response has no valid date (RFC 9110 section 6.6.1).
-fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, policy: &Policy) -> (Vec<u8>, bool) {
+fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Date>, policy: &Policy) -> (Vec<u8>, bool) {
     let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let is_unstored = |name: &[u8]| {
@@ -228,9 +241,12 @@ fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::moment::Moment;
     use crate::syntax::directives::Directives;
 
-    const NOW: Moment = Moment(784_111_777_500);
+    const NOW: Date = Date(784_111_777_500);
+    /// The same time on a clock that has nothing to do with dates.
+    const AT: Moment = Moment(5_000);
 
     struct Case<'c> {
         status: u16,
@@ -246,7 +262,7 @@ mod tests {
             let (mut asked, mut fields) = (table(self.asked), table(fields));
             let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
             let lookup = Lookup::of(&request, false, &self.policy).unwrap();
-            let reply = Reply { status: self.status, fields: &fields.fields(), sent: NOW, received: NOW };
+            let reply = Reply { status: self.status, fields: &fields.fields(), sent: AT, received: AT, arrived: NOW };
             storable(&request, &lookup, &reply, &self.policy)
         }
     }
@@ -302,10 +318,12 @@ mod tests {
             (&[("CDN-Cache-Control", "private"), FRESH], Refusal::Private),
             (&[FRESH, ("Set-Cookie", "a=b")], Refusal::SetCookie),
             (&[FRESH, ("Vary", "*")], Refusal::Vary),
-            (&[(CC, "no-cache, max-age=60")], Refusal::NeverUsable),
-            (&[(CC, "max-age=0")], Refusal::NeverUsable),
-            (&[FRESH, ("Age", "60")], Refusal::NeverUsable),
-            (&[], Refusal::NeverUsable),
+            (&[(CC, "no-cache, max-age=60")], Refusal::NoCache),
+            (&[(CC, "max-age=0")], Refusal::Expired),
+            (&[("Expires", "0")], Refusal::Expired),
+            (&[FRESH, ("Age", "60")], Refusal::TooOld),
+            (&[FRESH, ("Date", "Sun, 06 Nov 1994 08:47:37 GMT")], Refusal::Clock),
+            (&[], Refusal::NoLifetime),
             (&[FRESH, ("Content-Length", "1048577")], Refusal::BodyTooLarge),
             (&[FRESH, ("A", &"a".repeat(33_000))], Refusal::HeadTooLarge),
             (&[FRESH, ("Cache-Tag", &"a".repeat(300))], Refusal::Tags),
@@ -318,7 +336,7 @@ mod tests {
             (304, FRESH, Refusal::Status),
             (103, FRESH, Refusal::Status),
             (599, (CC, "max-age=60, no-store, must-understand"), Refusal::NotUnderstood),
-            (302, TAG, Refusal::NeverUsable),
+            (302, TAG, Refusal::NeedsLifetime),
         ] {
             assert_eq!(Case { status, ..plain() }.of(&[fields]), Err(why), "{status} {fields:?}");
         }
@@ -332,7 +350,7 @@ mod tests {
             };
             let (mut asked, mut fields) = (table(&[("Range", "bytes=0-1")]), table(fields));
             let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
-            let reply = Reply { status, fields: &fields.fields(), sent: NOW, received: NOW };
+            let reply = Reply { status, fields: &fields.fields(), sent: AT, received: AT, arrived: NOW };
             storable_whole(&request, &Lookup::default(), &reply, &Policy::default()).map(|(_, length)| length)
         };
         const PART: (&str, &str) = ("Content-Range", "bytes 0-1/9");
@@ -373,7 +391,7 @@ mod tests {
         let head = Lookup { is_head: true, directives: Directives::default() };
         let (mut asked, mut fields) = (Table::default(), Table::default());
         let request = Request { method: "HEAD", target: "/", host: b"a", fields: asked.fields() };
-        let reply = Reply { status: 200, fields: &fields.fields(), sent: NOW, received: NOW };
+        let reply = Reply { status: 200, fields: &fields.fields(), sent: AT, received: AT, arrived: NOW };
         assert_eq!(storable(&request, &head, &reply, &Policy::default()), Err(Refusal::Method));
     }
 

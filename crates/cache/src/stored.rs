@@ -1,7 +1,7 @@
 //! A stored response without its body: status, fields, terms of use, the request's values that it was chosen by, tags.
 
 use crate::freshness::Source;
-use crate::moment::{Moment, whole_seconds};
+use crate::moment::{Date, Moment, whole_seconds};
 use evenkeel_wire::endpoint_head::is_token;
 
 /// Times and limits of a stored response, from its fields and the policy at the time it was received.
@@ -9,10 +9,12 @@ use evenkeel_wire::endpoint_head::is_token;
 pub struct Terms {
     /// Time at which its head was received, or the head of the 304 that renewed it.
     pub received: Moment,
-    /// Its `Date`, or `received` if it had no valid date.
-    pub date: Moment,
+    /// Its `Date`, or the wall clock at `received` if it had no valid date.
+    pub date: Date,
+    /// True if the endpoint has stated its date.
+    pub is_dated: bool,
     /// Its `Last-Modified`, if that is a date.
-    pub last_modified: Option<Moment>,
+    pub last_modified: Option<Date>,
     /// Age in seconds at `received` (RFC 9111 section 4.2.3).
     pub initial_age: u32,
     /// Lifetime in seconds, counted from age 0.
@@ -87,6 +89,11 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// Same response as it would have been received this many milliseconds later, or earlier if they are negative.
+    pub fn shifted(self, ms: i64) -> Stored {
+        Stored { terms: Terms { received: self.terms.received.shifted(ms), ..self.terms }, ..self }
+    }
+
     /// Puts the parts together. `lines`: fields, each as `name: value` with CRLF. `varying`: see [`crate::vary::write`].
     /// `tags`: each with LF. All of them are at most 4 GiB.
     pub(crate) fn new(status: u16, terms: Terms, lines: Vec<u8>, varying: &[u8], tags: &[u8]) -> Stored {
@@ -180,7 +187,8 @@ pub(crate) mod tests {
     /// Terms that are fresh from 100 s to 160 s, and 10 s old at first.
     pub(crate) const TERMS: Terms = Terms {
         received: Moment(100_000),
-        date: Moment(90_000),
+        date: Date(90_000),
+        is_dated: true,
         last_modified: None,
         initial_age: 10,
         lifetime: 70,
@@ -193,7 +201,7 @@ pub(crate) mod tests {
     };
 
     pub(crate) fn at(seconds: u64) -> Moment {
-        Moment::from_seconds(seconds)
+        Moment(seconds * 1000)
     }
 
     #[test]

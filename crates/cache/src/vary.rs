@@ -1,5 +1,6 @@
 //! Variants: the responses under a key that differ by fields of the request (RFC 9111 section 4.1).
 
+use crate::coding::{self, thousandths};
 use crate::policy::Policy;
 use crate::stored::Stored;
 use crate::syntax::list;
@@ -34,12 +35,16 @@ fn names(fields: &Fields<'_, '_>) -> Option<Vec<Vec<u8>>> {
 /// `name` alone if the request does not have it. `None` if the response cannot be stored for it.
 ///
 /// Values are normalised as far as their meaning is known to stay: lines are joined, white space around commas is
-/// removed, and lists of languages, codings and charsets are sorted.
+/// removed, and lists of languages and charsets are sorted. Of `Accept-Encoding` only the coding of the response counts.
 pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for name in names(response)? {
         let name = std::str::from_utf8(&name).ok().filter(|name| is_token(name.as_bytes()))?;
-        write_line(request, name, &mut text)?;
+        let coding = (name == coding::ACCEPT).then(|| coding::line(request, response.values("content-encoding")));
+        match coding.flatten().filter(|_| !has_lookalike(request, name)) {
+            Some(line) => [name.as_bytes(), b": ", &line, b"\n"].iter().for_each(|part| text.extend_from_slice(part)),
+            None => write_line(request, name, &mut text)?,
+        }
     }
     Some(text)
 }
@@ -140,7 +145,9 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
         }
         line.clear();
         let value = known.get(name.len() + 2..);
-        let is_same = is_plainly_same(request, name, value).unwrap_or_else(|| {
+        let coding = if name == coding::ACCEPT { value } else { None };
+        let serves = coding.and_then(|coding| coding::serves(request, coding, encodings(stored)));
+        let is_same = serves.or_else(|| is_plainly_same(request, name, value)).unwrap_or_else(|| {
             write_line(request, name, &mut line).is_some() && line.strip_suffix(b"\n") == Some(known)
         });
         let is_preferred = || policy.selects_language && name == "accept-language" && prefers(request, stored);
@@ -149,6 +156,11 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
         }
     }
     true
+}
+
+/// Lines of the `Content-Encoding` of a stored response.
+fn encodings(stored: &Stored) -> impl Iterator<Item = &[u8]> {
+    stored.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"content-encoding")).map(|(_, value)| value)
 }
 
 /// Compares the usual values without a copy: a line in normal form, or a list of few members. `known`: the normalised
@@ -216,18 +228,6 @@ fn prefers(request: &Request<'_, '_>, stored: &Stored) -> bool {
     wanted.is_some_and(|wanted| wanted > others)
 }
 
-/// Weight in thousandths (RFC 9110 section 12.4.2).
-fn thousandths(parameter: &[u8]) -> Option<u32> {
-    let text = std::str::from_utf8(parameter).ok()?;
-    let number = text.strip_prefix("q=").or_else(|| text.strip_prefix("Q="))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if !matches!(whole, "0" | "1") || fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let fraction = format!("{fraction:0<3}").parse::<u32>().ok()?;
-    Some((whole.parse::<u32>().ok()? * 1000 + fraction).min(1000))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,19 +286,78 @@ mod tests {
             ("Accept-Language", &["en, de"], &["de,  EN"], true),
             ("Accept-Language", &["en, de;q=0.5"], &["de; q=0.5", "en"], true),
             ("Accept-Language", &["en"], &["en;q=0.5"], false),
-            ("Accept-Encoding", &["gzip, br"], &["br,gzip, BR"], true),
-            ("Accept-Encoding", &["gzip, br"], &["gzip"], false),
-            ("Accept-Encoding", &["gzip"], &["gzip, br"], false),
-            ("Accept-Encoding", &["gzip"], &["gzi p"], false),
-            ("Accept-Encoding", &["gzip;q=1"], &["gzip ; q=1"], true),
-            ("Accept-Encoding", &["gzip;q=1"], &["gzip;q= 1"], false),
-            ("Accept-Encoding", &[""], &[" , "], true),
-            ("Accept-Encoding", &["\"a,b\""], &["\"a,b\""], true),
+            ("Accept-Charset", &["a, b"], &["b,a, B"], true),
+            ("Accept-Charset", &["a, b"], &["a"], false),
+            ("Accept-Charset", &["a"], &["a, b"], false),
+            ("Accept-Charset", &["a b"], &["ab"], false),
+            ("Accept-Charset", &["a;q=1"], &["a ; q=1"], true),
+            ("Accept-Charset", &["a;q=1"], &["a;q= 1"], false),
+            ("Accept-Charset", &[""], &[" , "], true),
+            ("Accept-Charset", &["\"a,b\""], &["\"a,b\""], true),
             ("Cookie", &["a=1; b=2"], &["a=1", "b=2"], true),
             ("Cookie", &["a=1,2"], &["a=1, 2"], false),
             ("User-Agent", &["x (y, z)"], &["x (y,z)"], false),
         ] {
             assert_eq!(is_served(name, first, second), is_same, "{name} {first:?} {second:?}");
+        }
+    }
+
+    /// True if a response in a coding that was fetched for a request with one `Accept-Encoding` serves a request with
+    /// another one; `-` is none.
+    fn is_coded(coding: &str, stored_for: &str, asked: &str) -> bool {
+        let field = |value: &str| match value {
+            "-" => Table::default(),
+            value => table(&[("Accept-Encoding", value)]),
+        };
+        let mut response = table(&[("Vary", "Accept-Encoding")]);
+        if coding != "-" {
+            response.push(b"Content-Encoding", coding.as_bytes());
+        }
+        let mut first = field(stored_for);
+        let request = Request { method: "GET", target: "/", host: b"a", fields: first.fields() };
+        let lines = format!("content-encoding: {coding}\r\n").into_bytes();
+        let lines = if coding == "-" { Vec::new() } else { lines };
+        let stored = Stored::new(200, TERMS, lines, &write(&request, &response.fields()).unwrap(), b"");
+        let mut second = field(asked);
+        let request = Request { method: "GET", target: "/", host: b"a", fields: second.fields() };
+        serves(&stored, &request, &Policy::default())
+    }
+
+    #[test]
+    fn of_accept_encoding_only_the_coding_of_the_response_counts() {
+        for (coding, first, second, is_served) in [
+            ("gzip", "gzip", "GZIP;q=0.8, br", true),
+            ("gzip", "gzip, br", "deflate, x-gzip", true),
+            ("GZip", "x-gzip", "*", true),
+            ("gzip", "gzip", "br", false),
+            ("gzip", "gzip", "gzip;q=0, br", false),
+            ("gzip", "gzip", "-", false),
+            ("gzip", "gzip", "", false),
+            ("br", "gzip, br", "gzip", false),
+            ("-", "-", "identity", true),
+            ("-", "", "compress, deflate", true),
+            ("-", "", "br", false),
+            ("-", "br", "br, identity", true),
+            ("-", "br", "br, zstd", false),
+            ("-", "zstd, br", "br, zstd;q=0.5", true),
+            // A client without codings must not have the response stored plain for everybody.
+            ("-", "-", "gzip", false),
+            ("-", "gzip", "gzip, br", true),
+            ("-", "gzip", "-", true),
+            ("-", "gzip", "identity;q=0, gzip", false),
+            // An endpoint that sends what was not asked for: as it was asked for.
+            ("gzip", "-", "-", true),
+            ("gzip", "-", "gzip", false),
+            ("gzip", "identity", "identity", true),
+            ("gzip", "br", "gzip, br", false),
+            // What nobody can read is the same as itself.
+            ("gzip", "gzi p", "gzi p", true),
+            ("gzip", "gzip", "gzi p", false),
+            ("gzip", "gzi p", "gzip", false),
+            ("gzip, br", "gzip, br", "br,gzip", true),
+            ("gzip, br", "gzip, br", "gzip", false),
+        ] {
+            assert_eq!(is_coded(coding, first, second), is_served, "{coding}: {first} then {second}");
         }
     }
 

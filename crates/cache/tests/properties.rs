@@ -6,7 +6,7 @@ use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate::invalidated;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::{Heuristic, Policy, SetCookie};
 use evenkeel_cache::range::{Slice, slice};
 use evenkeel_cache::reply::Reply;
@@ -132,7 +132,8 @@ fn stored(request: &FieldList, status: u16, response: &FieldList, policy: &Polic
     asked(request, |request| {
         let lookup = Lookup::of(request, false, policy).ok()?;
         let mut response = table(response);
-        let reply = Reply { status, fields: &response.fields(), sent: RECEIVED, received: RECEIVED };
+        let reply =
+            Reply { status, fields: &response.fields(), sent: RECEIVED, received: RECEIVED, arrived: Date(RECEIVED.0) };
         storable(request, &lookup, &reply, policy).ok()
     })
 }
@@ -186,7 +187,7 @@ proptest! {
                 }
             }
             let mut renewal = table(&renewal);
-            let reply = Reply { status: 304, fields: &renewal.fields(), sent: now, received: now };
+            let reply = Reply { status: 304, fields: &renewal.fields(), sent: now, received: now, arrived: Date(now.0) };
             freshen(&stored, request, &reply, &policy);
             by_head(&stored, 10, request, &Reply { status: 200, ..reply }, &policy);
             Ok(())
@@ -261,7 +262,7 @@ proptest! {
         let now = later(seconds);
         let (renewed, by_head) = asked(&Vec::new(), |request| {
             let mut renewal = table(&renewal);
-            let reply = Reply { status: 304, fields: &renewal.fields(), sent: now, received: now };
+            let reply = Reply { status: 304, fields: &renewal.fields(), sent: now, received: now, arrived: Date(now.0) };
             (freshen(&old, request, &reply, &policy), by_head(&old, 10, request, &Reply { status: 200, ..reply }, &policy))
         });
         let of_304 = match renewed { Freshened::Kept(new) => Some(new), _ => None };

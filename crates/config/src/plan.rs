@@ -14,7 +14,7 @@ pub use crate::sections::access_log::{
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::*;
 pub use crate::sections::admin::{Admin, AdminHttp};
-pub use crate::sections::cache::{CacheDisk, CacheMemory};
+pub use crate::sections::cache::{CacheAdmit, CacheDisk, CacheMemory};
 pub use crate::sections::discovery::Discovery;
 pub use crate::sections::error_pages::ERROR_PAGE_MAX;
 pub use crate::sections::filters::*;

@@ -1,26 +1,38 @@
 //! The file: its lock, its room, and segments by number.
 
+use crate::clock::{ANCHOR, Clock, FileClock};
 use crate::failure::Failure;
-use crate::layout::{Layout, Options, START};
+use crate::layout::{ANCHOR_AT, BLOCK, Layout, Options};
+use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{FRAME, Frame, Kind};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Name of the file in its folder.
 const NAME: &str = "responses";
 
 /// File whose segments a single process writes.
-#[derive(Debug)]
 pub struct Ring {
     file: File,
     pub path: PathBuf,
     pub layout: Layout,
+    /// Clock of the records.
+    pub clock: FileClock,
+    clocks: Arc<Clock>,
     /// Number of the segment in each slot; 0 for none.
     epochs: Box<[AtomicU32]>,
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 /// Result of opening a file.
@@ -56,7 +68,7 @@ impl Ring {
     ///
     /// # Errors
     /// The file system refuses it.
-    pub fn open(options: &Options) -> Result<Opened, Failure> {
+    pub fn open(options: &Options, clocks: &Arc<Clock>) -> Result<Opened, Failure> {
         if !options.path.is_dir() {
             let made = DirBuilder::new().mode(0o700).create(&options.path);
             made.map_err(|error| Failure::of("create", &options.path, &error))?;
@@ -74,8 +86,11 @@ impl Ring {
         }
         let layout = Layout::of(options);
         let epochs = (0..layout.count).map(|_| AtomicU32::new(0)).collect();
-        let ring = Ring { file, path, layout, epochs };
-        let is_mine = ring.is_mine();
+        let clock = FileClock::default();
+        let mut ring = Ring { file, path, layout, clock, clocks: clocks.clone(), epochs };
+        let known = ring.known_clock();
+        let is_mine = known.is_some();
+        ring.clock = known.unwrap_or_default();
         if !is_mine || !ring.read_epochs() {
             if is_mine {
                 tracing::warn!("{}: broken segment; the cache on disk starts empty", ring.path.display());
@@ -97,11 +112,26 @@ impl Ring {
         })
     }
 
-    /// True if the file was made with the same layout, and has all its bytes.
-    fn is_mine(&self) -> bool {
-        let mut block = vec![0; START as usize];
-        let is_read = self.file.read_exact_at(&mut block, 0).is_ok() && block == self.layout.block();
-        is_read && self.file.metadata().is_ok_and(|file| file.len() == self.layout.file_len())
+    /// Clock of the file, if it was made with the same layout, and has all its bytes.
+    fn known_clock(&self) -> Option<FileClock> {
+        let (mut block, mut anchor) = (vec![0; BLOCK], [0; ANCHOR]);
+        self.file.read_exact_at(&mut block, 0).ok()?;
+        self.file.read_exact_at(&mut anchor, ANCHOR_AT).ok()?;
+        let is_whole = || self.file.metadata().is_ok_and(|file| file.len() == self.layout.file_len());
+        if block == self.layout.block() && is_whole() { FileClock::after(&anchor, &self.clocks) } else { None }
+    }
+
+    /// Writes the anchor of the present moment, from which the next process continues the clock.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn write_anchor(&self) -> io::Result<()> {
+        self.file.write_all_at(&self.clock.anchor(&self.clocks), ANCHOR_AT)
+    }
+
+    /// The present moment on the clock of the file.
+    pub fn now(&self) -> Moment {
+        self.clock.of_file((self.clocks.now)())
     }
 
     /// Makes an empty file of the right length, with all its room.
@@ -115,6 +145,7 @@ impl Ring {
         }
         self.file.set_len(self.layout.file_len())?;
         self.file.write_all_at(&self.layout.block(), 0)?;
+        self.write_anchor()?;
         self.file.sync_all()
     }
 

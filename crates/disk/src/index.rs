@@ -5,6 +5,7 @@
 //! lookup of it slow.
 
 use crate::file::Ring;
+use crate::history::History;
 use evenkeel_cache::store::KeyRef;
 use hashbrown::HashTable;
 use std::collections::{HashMap, HashSet};
@@ -86,6 +87,8 @@ pub struct Shard {
     waiting: HashMap<Id, u64>,
     /// Turn of the latest response that began to wait.
     turn: u64,
+    /// Keys that left the memory lately.
+    history: History,
     /// Changes since the start, while the file is searched: responses that the search finds are older than these
     /// changes.
     changes: Option<Changes>,
@@ -123,7 +126,8 @@ impl Index {
     pub fn new(entries_max: usize) -> Index {
         let shard = || {
             let (table, waiting) = (HashTable::new(), HashMap::new());
-            Mutex::new(Shard { table, bytes: 0, waiting, turn: 0, changes: Some(Changes::default()) })
+            let history = History::default();
+            Mutex::new(Shard { table, bytes: 0, waiting, turn: 0, history, changes: Some(Changes::default()) })
         };
         let shards = (0..SHARDS).map(|_| shard()).collect();
         Index { hashing: RandomState::new(), shards, entries_max: entries_max / SHARDS + 1 }
@@ -255,6 +259,11 @@ impl Shard {
         Some(self.turn)
     }
 
+    /// Notes a response that left the memory. Returns true if a response of its key did so lately.
+    pub fn is_known(&mut self, id: &Id) -> bool {
+        self.history.note(id.url ^ u64::from(id.rest) << 24, self.table.len())
+    }
+
     /// Notes that a response no longer waits. Returns false if it was removed meanwhile.
     pub fn give_up(&mut self, id: &Id, turn: u64) -> bool {
         let waits = self.waiting.get(id) == Some(&turn);
@@ -316,8 +325,10 @@ impl Shard {
         }
     }
 
-    /// Removes the responses of a segment. Adds the used ones to `used`: they wait to be written again from now on.
-    pub fn take_segment(&mut self, slot: u16, used: &mut Vec<(Id, Place, u64)>) {
+    /// Removes the responses of a segment, and returns their number. Adds the used ones to `used`: they wait to be written
+    /// again from now on.
+    pub fn take_segment(&mut self, slot: u16, used: &mut Vec<(Id, Place, u64)>) -> usize {
+        let before = self.table.len();
         let Shard { bytes, waiting, turn, .. } = self;
         self.table.retain(|known| {
             if known.slot != slot {
@@ -331,6 +342,7 @@ impl Shard {
             }
             false
         });
+        before - self.table.len()
     }
 
     fn remove(&mut self, mut is_it: impl FnMut(&Entry) -> bool, id: &Id) -> bool {

@@ -14,6 +14,17 @@ pub struct Options {
     pub object_max: u64,
     /// Most bytes of responses that wait to be written.
     pub queue_max: u64,
+    /// Responses that are written when the memory drops them.
+    pub admit: Admit,
+}
+
+/// Responses that are written when the memory drops them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admit {
+    /// All, as long as the disk has room; then those that were requested at least twice.
+    #[default]
+    Reused,
+    All,
 }
 
 /// Bytes before the first segment.
@@ -32,7 +43,13 @@ const SEGMENTS_MIN: u64 = 8;
 /// Segments if they can be small.
 const SEGMENTS: u64 = 128;
 
-const MAGIC: &[u8; 8] = b"ekdisk\x01\n";
+const MAGIC: &[u8; 8] = b"ekdisk\x02\n";
+
+/// Bytes at the beginning that state the layout.
+pub const BLOCK: usize = 512;
+
+/// Offset of the anchor of the clock.
+pub const ANCHOR_AT: u64 = BLOCK as u64;
 
 /// Number and places of the segments of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +93,12 @@ impl Layout {
         (self.file_len() / PER_ENTRY) as usize
     }
 
-    /// Block at the beginning of the file.
+    /// Bytes at the beginning of the file.
     pub fn block(&self) -> Vec<u8> {
         let mut block = MAGIC.to_vec();
         block.extend_from_slice(&self.segment.to_le_bytes());
         block.extend_from_slice(&u64::from(self.count).to_le_bytes());
-        block.resize(START as usize, 0);
+        block.resize(BLOCK, 0);
         block
     }
 }
@@ -93,7 +110,7 @@ mod tests {
     #[test]
     fn segments_hold_the_largest_object_where_that_leaves_enough_of_them() {
         let of = |size: u64, object_max: u64| {
-            let options = Options { path: PathBuf::new(), size, object_max, queue_max: 0 };
+            let options = Options { path: PathBuf::new(), size, object_max, queue_max: 0, admit: Admit::All };
             let layout = Layout::of(&options);
             assert!(layout.file_len() <= size.max(1 << 20) && layout.segment <= u32::MAX.into(), "{layout:?}");
             assert!(layout.count >= 8 && u64::from(layout.count) <= 32_000, "{layout:?}");

@@ -10,8 +10,9 @@
 //! - `index`: places of responses; `purges`: purges by prefix, by tag or of everything, against which responses are
 //!   checked when they are read.
 //! - `shared`: the state of all of these, and the stage of the tier.
+//! - `history`: keys that left the memory, by which a full disk admits responses.
 //! - `scan`: builds the index from the file while the proxy serves. Responses are found once it is done.
-//! - `file`: the file, its lock and its room; `layout`: the places of segments.
+//! - `file`: the file, its lock and its room; `layout`: the places of segments; `clock`: the moments of records.
 //!
 //! **Purges** are records of the same log. A purge lies behind the responses that it covers, and a scan finds it for as
 //! long as it finds them. A purge of a URL removes its responses from the index. Other purges are in a list until all
@@ -19,10 +20,12 @@
 //! part of a file may have held a purge, so everything before it is dropped.
 #![forbid(unsafe_code)]
 
-// Order: tier, scan, reads, writer, shared, queue, index, purges, file, counts, layout, failure
+// Order: tier, scan, reads, writer, shared, queue, index, history, purges, file, clock, counts, layout, failure
+mod clock;
 mod counts;
 mod failure;
 mod file;
+mod history;
 mod index;
 mod layout;
 mod purges;
@@ -33,10 +36,11 @@ mod shared;
 mod tier;
 mod writer;
 
+pub use clock::Clock;
 pub use counts::Counts;
 pub use failure::Failure;
 pub use file::check;
-pub use layout::Options;
+pub use layout::{Admit, Options};
 pub use queue::Ticket;
 pub use reads::{Loaded, READ_MAX, Read};
 pub use shared::Stage;

@@ -17,7 +17,8 @@ pub struct Scan<'s> {
     pub ring: &'s Ring,
     pub index: &'s Index,
     pub purges: &'s Purges,
-    /// Responses received after this moment are left out: the clock was ahead when they were stored, or is behind now.
+    /// Responses received after this moment, on the clock of the file, are left out: the wall clock was ahead when they
+    /// were stored, or is behind now.
     pub now: Moment,
     /// Numbers of the segments to search, the oldest first.
     pub segments: Vec<u32>,
@@ -124,8 +125,11 @@ impl Scan<'_> {
                 Ok(PurgeRecord { scope: Scope::Log(Target::All), fate: Fate::Removed, .. }) | Err(_) => {
                     self.drop_before(frame.number);
                 }
-                Ok(purge) if !self.purges.found(&purge, frame.number) => self.drop_before(frame.number),
-                Ok(_) => {}
+                Ok(purge) => {
+                    if !self.purges.found(&self.ring.clock.purge(purge), frame.number) {
+                        self.drop_before(frame.number);
+                    }
+                }
             },
             Kind::Done => {
                 if let Some(sequence) = self.behind_broken.take() {

@@ -38,6 +38,8 @@ pub struct Shared {
     pub is_open: AtomicBool,
     /// True if the file has responses that the search has left out of the index.
     pub has_left_out: AtomicBool,
+    /// True if a response more costs another one its place: the last segment that was reclaimed had responses.
+    pub is_full: AtomicBool,
     stage: Mutex<Stage>,
     changed: Condvar,
     /// True if the disk has failed, and still holds responses that purges can no longer reach.
@@ -55,6 +57,7 @@ impl Shared {
             ring: OnceLock::new(),
             is_open: AtomicBool::new(false),
             has_left_out: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             stage: Mutex::new(Stage::Waiting),
             changed: Condvar::new(),
             has_relics: AtomicBool::new(false),

@@ -1,10 +1,11 @@
 //! The tier as requests, evictions and purges see it. After a failure of the disk it restarts with an empty file, as
 //! soon as the disk takes a file again.
 
+use crate::clock::Clock;
 use crate::counts::{Counters, Counts};
 use crate::failure::Failure;
 use crate::file::{Opened, Ring};
-use crate::layout::{Layout, Options};
+use crate::layout::{Admit, Layout, Options};
 use crate::queue::{Ordered, Ticket, Work};
 use crate::reads::{Read, Reads};
 use crate::scan::Scan;
@@ -124,19 +125,15 @@ impl Tiers {
 }
 
 impl Disk {
-    /// Opens the tier on a separate thread: responses can be found once the file is locked and searched. `now` returns
-    /// the present moment, and `share` makes the body of a response from bytes.
-    pub fn open(
-        options: Options,
-        now: impl Fn() -> Moment + Send + Sync + 'static,
-        share: fn(Vec<u8>) -> Bytes,
-    ) -> Disk {
+    /// Opens the tier on a separate thread: responses can be found once the file is locked and searched. `share` makes the
+    /// body of a response from bytes.
+    pub fn open(options: Options, clock: Clock, share: fn(Vec<u8>) -> Bytes) -> Disk {
         let tier = Tier::new(&options, share, Arc::default(), 0);
         let (orders, ordered) = (Mutex::default(), Condvar::new());
         let tiers = Tiers { current: RwLock::new(tier.clone()), purging: AtomicUsize::new(0), orders, ordered };
         let (tiers, options) = (Arc::new(tiers), Arc::new(options));
         let disk = Disk { tiers: tiers.clone(), options: options.clone() };
-        let run = move || run(&tiers, &options, now, share);
+        let run = move || run(&tiers, &options, &Arc::new(clock), share);
         if let Err(error) = thread::Builder::new().name("cache-write".into()).spawn(run) {
             tier.shared.fail(&Failure::of("start a thread for", &disk.options.path, &error));
         }
@@ -306,6 +303,14 @@ impl Disk {
 }
 
 impl Tier {
+    /// True if a response that leaves the memory is worth its place: it costs no other response its place, or its key was
+    /// requested before. The memory has seen that, or the key has left it before, within a time as long as the disk's.
+    fn admits(&self, item: &Item<Stored>) -> bool {
+        let id = self.shared.index.id(&item.key(), b"");
+        let is_known = self.shared.index.shard(id.url).is_known(&id);
+        is_known || item.hits > 0 || !self.shared.is_full.load(Ordering::Relaxed)
+    }
+
     fn purge_index(&self, purge: &PurgeRecord) {
         match &purge.scope {
             Scope::Url(url) if is_in_index(purge) => {
@@ -339,17 +344,19 @@ impl Evictions<Stored> for Disk {
     }
 
     fn evicted(&self, item: Item<Stored>, point: u64) {
-        self.offer(item, point);
+        if self.options.admit == Admit::All || self.tier().admits(&item) {
+            self.offer(item, point);
+        }
     }
 }
 
 /// Opens the file, searches it and writes to it, until the tier is closed; after a failure with a new file.
-fn run(tiers: &Tiers, options: &Options, now: impl Fn() -> Moment, share: fn(Vec<u8>) -> Bytes) {
+fn run(tiers: &Tiers, options: &Options, clock: &Arc<Clock>, share: fn(Vec<u8>) -> Bytes) {
     let mut tier = tiers.current();
     loop {
-        serve(&tier.shared, options, &now);
+        serve(&tier.shared, options, clock);
         let Stage::Off(failure) = tier.shared.stage() else { return };
-        let Some(ring) = wait_for_disk(tiers, options, failure) else { return };
+        let Some(ring) = wait_for_disk(tiers, options, clock, failure) else { return };
         // A higher point, so that responses meant for the previous tier are refused.
         let next = Tier::new(options, share, tier.shared.counts.clone(), tier.shared.queue.point() + 1);
         // The tier is new, so it has no file yet.
@@ -364,9 +371,9 @@ fn run(tiers: &Tiers, options: &Options, now: impl Fn() -> Moment, share: fn(Vec
 }
 
 /// Waits until an empty file can be made on a disk that has failed. `None` if the tier is closed before.
-fn wait_for_disk(tiers: &Tiers, options: &Options, mut failure: Failure) -> Option<Ring> {
+fn wait_for_disk(tiers: &Tiers, options: &Options, clock: &Arc<Clock>, mut failure: Failure) -> Option<Ring> {
     while tiers.wait_for_retry() {
-        let again = match Ring::open(options) {
+        let again = match Ring::open(options, clock) {
             Ok(Opened::Locked) => continue,
             // Purges may have missed its responses meanwhile.
             Ok(Opened::Ring(ring)) if !ring.segments().is_empty() => ring.renew().map(|()| ring),
@@ -386,10 +393,10 @@ fn wait_for_disk(tiers: &Tiers, options: &Options, mut failure: Failure) -> Opti
 }
 
 /// Uses the file until the tier is closed or fails.
-fn serve(shared: &Arc<Shared>, options: &Options, now: &impl Fn() -> Moment) {
+fn serve(shared: &Arc<Shared>, options: &Options, clock: &Arc<Clock>) {
     let ring = match shared.ring.get() {
         Some(ring) => ring,
-        None => match wait_for(shared, options) {
+        None => match wait_for(shared, options, clock) {
             Ok(Some(ring)) => shared.ring.get_or_init(|| ring),
             Ok(None) => return shared.enter(Stage::Closed),
             Err(failure) => return shared.fail(&failure),
@@ -398,7 +405,7 @@ fn serve(shared: &Arc<Shared>, options: &Options, now: &impl Fn() -> Moment) {
     let segments = ring.segments();
     shared.enter(Stage::Searching);
     thread::scope(|scope| {
-        let at = now();
+        let at = ring.now();
         let search = thread::Builder::new().name("cache-search".into()).spawn_scoped(scope, move || {
             search(shared, ring, segments, at);
         });
@@ -434,10 +441,10 @@ fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
 }
 
 /// Opens the file as soon as no other process has it. `None` if the tier is closed before.
-fn wait_for(shared: &Shared, options: &Options) -> Result<Option<Ring>, Failure> {
+fn wait_for(shared: &Shared, options: &Options, clock: &Arc<Clock>) -> Result<Option<Ring>, Failure> {
     let mut tries = 0_u32;
     loop {
-        if let Opened::Ring(ring) = Ring::open(options)? {
+        if let Opened::Ring(ring) = Ring::open(options, clock)? {
             return Ok(Some(ring));
         }
         tries += 1;

@@ -6,11 +6,13 @@ use crate::index::{Added, Id, Place};
 use crate::purges::Effect;
 use crate::queue::{Ticket, Work};
 use crate::shared::Shared;
+use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, ResponseRecord};
 use evenkeel_cache::store::Item;
 use evenkeel_cache::stored::Stored;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Writer of the newest segment.
 pub struct Writer<'s> {
@@ -77,7 +79,9 @@ impl<'s> Writer<'s> {
             }
             Work::Purge(purge, number, ticket) => {
                 tickets.extend(ticket);
-                if let (Some((sequence, _)), Some(number)) = (self.append(Kind::Purge, &purge.write(), &[])?, number) {
+                if let (Some((sequence, _)), Some(number)) =
+                    (self.append(Kind::Purge, &self.ring.clock.purge_of_file(&purge).write(), &[])?, number)
+                {
                     self.shared.purges.written(number, sequence);
                 }
                 Ok(())
@@ -88,7 +92,7 @@ impl<'s> Writer<'s> {
 
     fn response(&mut self, item: &Item<Stored>, turn: u64) -> io::Result<()> {
         let stored = item.object.head();
-        let head = ResponseRecord::write(&item.key, item.url_len, stored, item.stale_from, item.hits);
+        let head = self.head(&item.key, item.url_len, stored, item.stale_from, item.hits);
         let id = self.shared.index.id(&item.key(), stored.varying());
         let is_added = match self.append(Kind::Response, &head, item.object.body())? {
             Some((_, place)) => self.index((id, place, turn), &item.key, item.url_len, stored)?,
@@ -99,6 +103,13 @@ impl<'s> Writer<'s> {
         };
         self.shared.counts.dropped.add(u64::from(!is_added));
         self.reclaim_next()
+    }
+
+    /// Head of the record of a response.
+    fn head(&self, key: &[u8], url_len: usize, stored: &Stored, stale_from: Option<Moment>, hits: u32) -> Vec<u8> {
+        let clock = self.ring.clock;
+        let stale_from = stale_from.map(|at| clock.of_file(at));
+        ResponseRecord::write(key, url_len, &clock.response_of_file(stored), stale_from, hits)
     }
 
     /// Adds a written response to the index. A response that the index rejects or replaces is also dropped in the log.
@@ -157,6 +168,7 @@ impl<'s> Writer<'s> {
 
     /// Waits until everything is on the disk for good, and states it in the log.
     fn sync(&mut self) -> io::Result<()> {
+        self.ring.write_anchor()?;
         self.ring.sync()?;
         if self.epoch > 0 {
             self.append(Kind::Done, &[], &[])?;
@@ -183,6 +195,7 @@ impl<'s> Writer<'s> {
         }
         let frame = Frame::of(Kind::Segment, u64::from(epoch) << 32, &[], &[]);
         self.ring.write(slot, 0, &frame.map(|frame| frame.bytes()).unwrap_or_default())?;
+        self.ring.write_anchor()?;
         self.ring.set_epoch(slot, epoch);
         (self.epoch, self.offset, self.is_next_free) = (epoch, FRAME as u64, false);
         Ok(())
@@ -222,7 +235,9 @@ impl<'s> Writer<'s> {
         self.ring.set_epoch(slot, 0);
         self.ring.write(slot, 0, &[0; FRAME])?;
         let mut used = Vec::new();
-        self.shared.index.each(|shard| shard.take_segment(slot, &mut used));
+        let mut count = 0;
+        self.shared.index.each(|shard| count += shard.take_segment(slot, &mut used));
+        self.shared.is_full.store(count > 0, Ordering::Relaxed);
         Ok(used)
     }
 
@@ -241,7 +256,7 @@ impl<'s> Writer<'s> {
             return Ok(None);
         };
         let Effect::Holds(stale_from) = self.shared.purges.effect(&record, sequence) else { return Ok(None) };
-        let head = ResponseRecord::write(&record.key, record.url_len, &record.stored, stale_from, record.hits);
+        let head = self.head(&record.key, record.url_len, &record.stored, stale_from, record.hits);
         let Some((_, place)) = self.append(Kind::Response, &head, &body)? else { return Ok(None) };
         self.index((id, place, turn), &record.key, record.url_len, &record.stored)?;
         self.shared.counts.rewrites.add(1);
@@ -256,7 +271,7 @@ impl<'s> Writer<'s> {
 pub fn read(ring: &Ring, place: Place, sequence: u64) -> io::Result<Option<(ResponseRecord, Vec<u8>)>> {
     let mut bytes = vec![0; place.length as usize];
     ring.read(place.slot, place.offset.into(), &mut bytes)?;
-    Ok(whole(&bytes, sequence))
+    Ok(whole(&bytes, sequence).map(|(record, body)| (ring.clock.response(record), body)))
 }
 
 /// Returns the response in the bytes of a record, if they are as written.

@@ -1,6 +1,6 @@
 //! Files that are locked, missing, broken, or too small.
 
-use crate::support::{DEADLINE, Folder, NOW, close, key, purge, put, read, settle};
+use crate::support::{DEADLINE, Folder, NOW, clock, close, key, purge, put, read, settle};
 use bytes::Bytes;
 use evenkeel_cache::record::{FRAME, Frame, Kind, Scope};
 use evenkeel_cache::store::{Fate, Target};
@@ -52,7 +52,7 @@ fn one_process_owns_the_file_and_the_next_one_gets_it_with_its_purges() {
     put(&first, "/a", "de", "red", vec![1; 10]);
     put(&first, "/b", "de", "red", vec![2; 10]);
     settle(&first);
-    let second = Disk::open(folder.options(SIZE, 4 << 10), || NOW, Bytes::from);
+    let second = Disk::open(folder.options(SIZE, 4 << 10), clock(NOW), Bytes::from);
     assert_eq!(second.stage(), Stage::Waiting);
     assert_eq!(body(&second, "/a"), None);
     // Purges and responses that come meanwhile are not forgotten.
@@ -329,7 +329,7 @@ fn behind_the_gate(body: Vec<u8>) -> Bytes {
 #[test]
 fn a_disk_that_does_not_answer_is_not_asked_until_it_does() {
     let folder = Folder::new();
-    let disk = Disk::open(folder.options(SIZE, 4 << 10), || NOW, behind_the_gate);
+    let disk = Disk::open(folder.options(SIZE, 4 << 10), clock(NOW), behind_the_gate);
     assert!(disk.is_settled(DEADLINE));
     for path in ["/a", "/b", "/c"] {
         put(&disk, path, "de", "red", vec![1; 1000]);

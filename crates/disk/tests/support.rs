@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::{Fate, Item, KeyRef, Object, Options as Memory, Store};
 use evenkeel_cache::stored::Stored;
-use evenkeel_disk::{Disk, Options};
+use evenkeel_disk::{Admit, Clock, Disk, Options};
 use evenkeel_wire::head::{Request, Table};
 use std::path::PathBuf;
 use std::pin::pin;
@@ -24,6 +24,13 @@ use std::time::Duration;
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 pub const NOW: Moment = Moment(1_700_000_000_000);
+
+/// Clocks of a machine that was just started, at a fixed moment.
+pub fn clock(now: Moment) -> Clock {
+    static RUN: AtomicU64 = AtomicU64::new(0);
+    let run = u128::from(RUN.fetch_add(1, Ordering::Relaxed)).to_le_bytes();
+    Clock { now: Box::new(move || now), wall: Box::new(move || Date(now.0)), boot: run }
+}
 
 /// A folder of its own, removed when dropped.
 pub struct Folder(pub PathBuf);
@@ -40,12 +47,12 @@ impl Folder {
     }
 
     pub fn options(&self, size: u64, object_max: u64) -> Options {
-        Options { path: self.0.clone(), size, object_max, queue_max: 64 << 20 }
+        Options { path: self.0.clone(), size, object_max, queue_max: 64 << 20, admit: Admit::default() }
     }
 
     /// Opens the tier, and waits until it can be used or has failed.
     pub fn open(&self, size: u64, object_max: u64) -> Disk {
-        let disk = Disk::open(self.options(size, object_max), || NOW, Bytes::from);
+        let disk = Disk::open(self.options(size, object_max), clock(NOW), Bytes::from);
         assert!(disk.is_settled(DEADLINE));
         disk
     }
@@ -71,7 +78,7 @@ pub fn stored(path: &str, language: &str, tag: &str) -> Stored {
     fields.push(b"vary", b"accept-language");
     fields.push(b"surrogate-key", tag.as_bytes());
     let request = Request { method: "GET", target: path, host: b"a", fields: asked.fields() };
-    let reply = Reply { status: 200, fields: &fields.fields(), sent: NOW, received: NOW };
+    let reply = Reply { status: 200, fields: &fields.fields(), sent: NOW, received: NOW, arrived: Date(NOW.0) };
     storable(&request, &Lookup::default(), &reply, &Policy::default()).expect("it can be stored")
 }
 

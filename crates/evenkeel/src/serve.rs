@@ -304,7 +304,7 @@ impl Serving {
                 match &self.giving {
                     Some(giving) => giving.serves(),
                     // It would not learn of purges there.
-                    None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
+                    None => self.numbers.borrow().retire_cache(),
                 }
                 // From now on the other process answers admin clients. Only the client that waits for this outcome
                 // stays.
@@ -398,7 +398,7 @@ impl Serving {
         let merged = merged.providers.any().then(|| merged.to_toml_with_secrets());
         let past = past::leave(&self.shown.timeline, self.runtime.control().events(), merged, self.discovery.found());
         let past = past.iter().map(|file| (inherit::LEFT.to_string(), file.as_fd()));
-        let given = handed::give(&self.runtime.plan(), self.numbers.clone(), self.runtime.control());
+        let given = handed::give(&self.runtime.plan(), self.numbers.clone());
         let (giving, theirs) = given.unzip();
         let cache = theirs.iter().map(|socket| (inherit::CACHE.to_string(), socket.as_fd()));
         let handed: Vec<_> = mine.chain(admin).chain(past).chain(cache).collect();

@@ -38,11 +38,21 @@ impl Base {
 }
 
 fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Milliseconds since the machine started, suspended time included. Nobody can set this clock, and all processes of
+/// the machine have the same.
+pub fn boot_ms() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME) / MILLISECOND_NS
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // libc instead of rustix, whose lookup of the vDSO aborts the process under valgrind, with which
-    // instructions are counted. SAFETY: the kernel writes a timespec, which is valid. CLOCK_MONOTONIC
-    // always exists, so the call cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // instructions are counted. SAFETY: the kernel writes a timespec, which is valid. Both clocks
+    // always exist, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
@@ -77,6 +87,8 @@ pub struct CachedClock {
     /// Milliseconds since 1970 at `base`, by the last reading of the wall clock. Negative if that was set far
     /// back.
     base_unix_ms: Cell<i64>,
+    /// Nanoseconds from the start of the machine to `base`. Grows while the machine is suspended.
+    base_boot_ns: Cell<u64>,
     /// Time of the next reading of the wall clock.
     look_at: Cell<Instant>,
     now: Cell<Instant>,
@@ -89,8 +101,14 @@ impl CachedClock {
     }
 
     fn with_wall(base: Base, wall: Wall) -> CachedClock {
-        let clock =
-            CachedClock { base, wall, base_unix_ms: Cell::default(), look_at: Cell::default(), now: Cell::default() };
+        let clock = CachedClock {
+            base,
+            wall,
+            base_unix_ms: Cell::default(),
+            base_boot_ns: Cell::default(),
+            look_at: Cell::default(),
+            now: Cell::default(),
+        };
         clock.look(base.elapsed());
         clock
     }
@@ -110,7 +128,15 @@ impl CachedClock {
     #[cold]
     fn look(&self, now: Instant) {
         self.base_unix_ms.set((self.wall)() - (now.0 / MILLISECOND_NS) as i64);
+        // Both are read one after the other, which must not look as if time ran backwards.
+        let boot_ns = clock_ns(libc::CLOCK_BOOTTIME).saturating_sub(now.0);
+        self.base_boot_ns.set(self.base_boot_ns.get().max(boot_ns));
         self.look_at.set(now.after(WALL_AGE_MAX));
+    }
+
+    /// Milliseconds since the machine started, as [`boot_ms`]. Follows a suspension within a second.
+    pub fn boot_ms(&self, at: Instant) -> u64 {
+        self.base_boot_ns.get().saturating_add(at.0) / MILLISECOND_NS
     }
 
     /// Milliseconds since 1970, for logs and for values that clients return. Follows the wall clock within a

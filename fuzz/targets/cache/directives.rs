@@ -4,7 +4,7 @@
 
 use evenkeel_cache::decide::{Decision, decide};
 use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
@@ -23,8 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut response: Table = fields.map(|(value, name)| (name.as_bytes(), value.trim_ascii())).collect();
     let mut none = Table::default();
     let request = Request { method: "GET", target: "/", host: b"a", fields: none.fields() };
-    let now = Moment::from_seconds(1_700_000_000);
-    let reply = Reply { status: 200, fields: &response.fields(), sent: now, received: now };
+    let now = Moment(1_700_000_000_000);
+    let reply = Reply { status: 200, fields: &response.fields(), sent: now, received: now, arrived: Date(now.0) };
     let Ok(stored) = storable(&request, &Lookup::default(), &reply, &Policy::default()) else { return };
     let is_fresh = |seconds: u32| decide(&stored, &Lookup::default(), now.plus(seconds)) == Decision::Fresh;
     let times = [0, 1, 59, 60, 3600, 1 << 30, 1 << 31, u32::MAX].map(is_fresh);

@@ -1,7 +1,7 @@
 //! Bytes of a head that are read from front to back, and how they are written.
 
 use super::frame::Broken;
-use crate::moment::Moment;
+use crate::moment::{Date, Moment};
 
 /// Last moment that a record may have: the end of the year 9999, as in dates of HTTP.
 const MOMENT_MAX: u64 = 253_402_300_799_999;
@@ -43,6 +43,15 @@ impl<'b> Cursor<'b> {
             1 => self.moment().map(Some),
             _ => Err(Broken::Content),
         }
+    }
+
+    pub fn date(&mut self) -> Result<Date, Broken> {
+        self.moment().map(|moment| Date(moment.0))
+    }
+
+    /// Reads a date that may be missing.
+    pub fn date_if(&mut self) -> Result<Option<Date>, Broken> {
+        self.moment_if().map(|moment| moment.map(|moment| Date(moment.0)))
     }
 
     /// Reads bytes behind their length.

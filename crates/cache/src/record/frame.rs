@@ -17,7 +17,7 @@
 use std::fmt;
 
 /// Version of frames and heads. A reader takes only its own.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Length of a frame in bytes.
 pub const FRAME: usize = 32;
@@ -34,7 +34,7 @@ pub enum Kind {
     Purge = 2,
     /// End of a stored response: a newer response replaced it, or its endpoint invalidated it.
     Dropped = 3,
-    /// The present moment of the writer.
+    /// State of the clocks of a writer: its number is the moment on the clock of the file.
     Clock = 4,
     /// Purges up to this number hold for the writer, too; in a file: all records before are on the disk for good.
     Done = 5,

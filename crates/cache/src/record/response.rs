@@ -30,7 +30,7 @@ pub struct ResponseRecord {
 impl ResponseRecord {
     /// Writes the head of a record.
     pub fn write(key: &[u8], url_len: usize, stored: &Stored, stale_from: Option<Moment>, hits: u32) -> Vec<u8> {
-        let Terms { received, date, last_modified, initial_age, lifetime, source, .. } = stored.terms;
+        let Terms { received, date, is_dated, last_modified, initial_age, lifetime, source, .. } = stored.terms;
         let Terms { stale_while_revalidate, stale_if_error, no_cache, must_revalidate, immutable, .. } = stored.terms;
         let mut out = Vec::with_capacity(128 + key.len() + stored.size());
         out.extend_from_slice(&(url_len as u32).to_le_bytes());
@@ -38,12 +38,14 @@ impl ResponseRecord {
         out.extend_from_slice(&stored.status.to_le_bytes());
         out.extend_from_slice(&received.0.to_le_bytes());
         out.extend_from_slice(&date.0.to_le_bytes());
-        push_moment_if(&mut out, last_modified);
+        push_moment_if(&mut out, last_modified.map(|date| Moment(date.0)));
         for seconds in [initial_age, lifetime, stale_while_revalidate, stale_if_error] {
             out.extend_from_slice(&seconds.to_le_bytes());
         }
         out.push(source as u8);
-        out.push(u8::from(no_cache) | u8::from(must_revalidate) << 1 | u8::from(immutable) << 2);
+        out.push(
+            u8::from(no_cache) | u8::from(must_revalidate) << 1 | u8::from(immutable) << 2 | u8::from(is_dated) << 3,
+        );
         push_moment_if(&mut out, stale_from);
         out.extend_from_slice(&hits.to_le_bytes());
         push_bytes(&mut out, stored.lines());
@@ -61,18 +63,18 @@ impl ResponseRecord {
         let url_len = from.u32()? as usize;
         let key = from.bytes()?;
         let status = from.u16()?;
-        let (received, date, last_modified) = (from.moment()?, from.moment()?, from.moment_if()?);
+        let (received, date, last_modified) = (from.moment()?, from.date()?, from.date_if()?);
         let [initial_age, lifetime, stale_while_revalidate, stale_if_error] =
             [from.u32()?, from.u32()?, from.u32()?, from.u32()?];
         let source = from.u8()?;
         let source = Source::ALL.into_iter().find(|known| *known as u8 == source).ok_or(Broken::Content)?;
         let flags = from.u8()?;
-        let [no_cache, must_revalidate, immutable] = [1, 2, 4].map(|bit| flags & bit != 0);
+        let [no_cache, must_revalidate, immutable, is_dated] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
         let (stale_from, hits) = (from.moment_if()?, from.u32()?);
         let (lines, varying, tags) = (from.bytes()?, from.bytes()?, from.bytes()?);
         from.end()?;
         let is_possible = STATUSES.contains(&status)
-            && flags < 8
+            && flags < 16
             && initial_age <= SECONDS_MAX
             && lifetime <= SECONDS_MAX
             && is_key(key, url_len)
@@ -85,6 +87,7 @@ impl ResponseRecord {
         let terms = Terms {
             received,
             date,
+            is_dated,
             last_modified,
             initial_age,
             lifetime,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::freshness::Source;
 use crate::key::{KeyRules, Place};
-use crate::moment::{Moment, SECONDS_MAX};
+use crate::moment::{Date, Moment, SECONDS_MAX};
 use crate::store::{Fate, Target};
 use crate::stored::{Stored, Terms, push_line};
 use evenkeel_wire::head::{Request, Table};
@@ -22,10 +22,11 @@ fn key(user: Option<&str>, path: &str) -> (Box<[u8]>, usize) {
 fn terms() -> impl Strategy<Value = Terms> {
     let times = (0..4_000_000_000_000_u64, 0..4_000_000_000_000_u64, any::<Option<u32>>());
     let seconds = (0..=SECONDS_MAX, 0..=SECONDS_MAX, any::<u32>(), any::<u32>());
-    (times, seconds, select(&Source::ALL[..]), any::<[bool; 3]>()).prop_map(|(times, seconds, source, flags)| Terms {
+    (times, seconds, select(&Source::ALL[..]), any::<[bool; 4]>()).prop_map(|(times, seconds, source, flags)| Terms {
         received: Moment(times.0),
-        date: Moment(times.1),
-        last_modified: times.2.map(|ms| Moment(ms.into())),
+        date: Date(times.1),
+        is_dated: flags[3],
+        last_modified: times.2.map(|ms| Date(ms.into())),
         initial_age: seconds.0,
         lifetime: seconds.1,
         source,

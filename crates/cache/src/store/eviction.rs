@@ -184,9 +184,7 @@ impl<H: Head> Shard<H> {
     fn evict(&mut self, id: u32, now: u64) {
         let entry = &self.slots[id];
         self.counts.evicted(entry.weight, now.saturating_sub(entry.stored));
-        // A key that was requested once is unlikely to be requested again. The sketch knows the requests of keys that
-        // were not admitted.
-        if self.limits.passes_on && (entry.hits > 0 || self.sketch.count(entry.hashes.key) > 1) {
+        if self.limits.passes_on {
             self.evicted.extend(Item::of(entry));
         }
         self.remove(id);

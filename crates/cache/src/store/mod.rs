@@ -53,7 +53,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 /// Places that are visited under the same lock.
 const STEP: usize = 256;
 
-/// Destination of evicted objects that were asked for at least twice, as a second tier of a cache.
+/// Destination of evicted objects, as a second tier of a cache.
 pub trait Evictions<H>: Send + Sync {
     /// Present point in the order of purges of that tier. Taken before objects are evicted, and so before purges that
     /// have not met them.

@@ -45,7 +45,7 @@ pub(super) struct Shard<H> {
     pub counts: Counts,
     /// Removed objects, to be freed without the lock.
     dead: Vec<Variant<H>>,
-    /// Evicted objects that were used, to be passed on without the lock.
+    /// Evicted objects, to be passed on without the lock.
     pub evicted: Vec<Item<H>>,
     pub limits: Limits,
 }

@@ -1,6 +1,6 @@
 //! Dates (RFC 9110 section 5.6.7) in their three formats, in any case.
 
-use crate::moment::Moment;
+use crate::moment::Date;
 
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
@@ -15,7 +15,7 @@ const FORMATS: [(&str, bool); 3] =
 ///
 /// Words may be in any case, and the day of the week may be wrong, as some senders write it. Everything else is as
 /// strict as the format: a misread date may keep a response for years.
-pub fn read(value: &[u8]) -> Option<Moment> {
+pub fn read(value: &[u8]) -> Option<Date> {
     let (weekday, rest) = value.split_at(value.iter().position(|b| !b.is_ascii_alphabetic())?);
     let (format, is_short) = FORMATS.iter().find(|(format, _)| is_in(rest, format.as_bytes()))?;
     let name = |day: &'static str| if *is_short { &day[..3] } else { day };
@@ -51,11 +51,11 @@ pub fn read(value: &[u8]) -> Option<Moment> {
     let leaps = |year: u64| year / 4 - year / 100 + year / 400;
     let days = 365 * year.saturating_sub(1970) + leaps(year.max(1970) - 1) - leaps(1969);
     let days = days + (0..month).map(|month| length(year, month)).sum::<u64>() + day.saturating_sub(1);
-    is_valid.then(|| Moment::from_seconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds))
+    is_valid.then(|| Date::from_seconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds))
 }
 
 /// Reads the lines of a field with a single date. `None` if they differ, or are not a date.
-pub fn read_lines<'b>(mut lines: impl Iterator<Item = &'b [u8]>) -> Option<Moment> {
+pub fn read_lines<'b>(mut lines: impl Iterator<Item = &'b [u8]>) -> Option<Date> {
     let first = lines.next()?;
     if lines.all(|line| line == first) { read(first) } else { None }
 }
@@ -85,10 +85,10 @@ fn length(year: u64, month: usize) -> u64 {
     }
 }
 
-/// Returns the date of a moment as fields have it: `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub fn write(moment: Moment) -> String {
+/// Returns a date as fields have it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub fn write(date: Date) -> String {
     // Years of more than four digits have no format.
-    let seconds = moment.seconds().min(253_402_300_799);
+    let seconds = date.seconds().min(253_402_300_799);
     httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds))
 }
 
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_formats_in_any_case_are_the_same_moment() {
-        let moment = Moment::from_seconds(784_111_777);
+    fn three_formats_in_any_case_are_the_same_date() {
+        let date = Date::from_seconds(784_111_777);
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "SUN, 06 nOv 1994 08:49:37 gmt",
@@ -106,9 +106,9 @@ mod tests {
             "Sun Nov  6 08:49:37 1994",
             "Mon, 06 Nov 1994 08:49:37 GMT",
         ] {
-            assert_eq!(read(text.as_bytes()), Some(moment), "{text}");
+            assert_eq!(read(text.as_bytes()), Some(date), "{text}");
         }
-        assert_eq!(write(moment), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(write(date), "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 
     #[test]
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn every_day_of_four_centuries_reads_back() {
         for day in 0..146_097 {
-            let moment = Moment::from_seconds(day * 86_400 + day % 86_400);
-            assert_eq!(read(write(moment).as_bytes()), Some(moment));
+            let date = Date::from_seconds(day * 86_400 + day % 86_400);
+            assert_eq!(read(write(date).as_bytes()), Some(date));
         }
     }
 
@@ -150,11 +150,11 @@ mod tests {
     fn years_of_two_digits_are_next_to_now() {
         assert_eq!(read(b"Thursday, 18-Aug-50 02:01:18 GMT"), read(b"Thu, 18 Aug 2050 02:01:18 GMT"));
         assert_eq!(read(b"Thursday, 18-Aug-94 02:01:18 GMT"), read(b"Thu, 18 Aug 1994 02:01:18 GMT"));
-        assert_eq!(read(b"Tue Feb 29 00:00:60 2000"), Some(Moment::from_seconds(951_782_460)));
+        assert_eq!(read(b"Tue Feb 29 00:00:60 2000"), Some(Date::from_seconds(951_782_460)));
     }
 
     #[test]
     fn the_last_year_is_9999() {
-        assert_eq!(write(Moment::from_seconds(u64::MAX / 1000)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(write(Date::from_seconds(u64::MAX / 1000)), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 }

@@ -7,7 +7,7 @@ use evenkeel_cache::decide::{Decision, decide, decide_by, is_error, on_error_by,
 use evenkeel_cache::freshen::{Freshened, freshen};
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
@@ -261,7 +261,7 @@ impl<'s> Shell<'s> {
             request: asked.number,
         };
         let mut answer = self.site.answer(content, condition.as_deref(), sent);
-        answer.fields.push(("Date", date::write(Moment(sent))));
+        answer.fields.push(("Date", date::write(Date(sent))));
         let now = Moment(self.now);
         let on_error = |entry: &Entry| {
             let terms = entry.head().terms;
@@ -276,7 +276,13 @@ impl<'s> Shell<'s> {
             }
             Some(entry) if answer.status == 304 => {
                 let mut fields = table(&answer);
-                let reply = Reply { status: 304, fields: &fields.fields(), sent: Moment(sent), received: now };
+                let reply = Reply {
+                    status: 304,
+                    fields: &fields.fields(),
+                    sent: Moment(sent),
+                    received: now,
+                    arrived: Date(now.0),
+                };
                 let (renewed, refused) = match freshen(entry.head(), &request, &reply, &self.policy) {
                     Freshened::Kept(stored) => {
                         let renewed = Arc::new(entry.with_head(stored));
@@ -321,7 +327,13 @@ impl<'s> Shell<'s> {
     ) -> Option<Refusal> {
         let mut fields = table(answer);
         let received = Moment(self.now);
-        let reply = Reply { status: answer.status, fields: &fields.fields(), sent: Moment(sent), received };
+        let reply = Reply {
+            status: answer.status,
+            fields: &fields.fields(),
+            sent: Moment(sent),
+            received,
+            arrived: Date(self.now),
+        };
         match storable(request, &Lookup::default(), &reply, &self.policy) {
             Ok(stored) => match self.store.refusal(key.into(), &stored, answer.body.len() as u64, began) {
                 Some(refusal) => Some(refusal.into()),

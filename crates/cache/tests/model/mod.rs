@@ -7,7 +7,7 @@ use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate::invalidated;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
@@ -61,7 +61,8 @@ impl Model {
     /// Stores a response if the rules allow it, instead of the one that it supersedes.
     fn store(&mut self, key: &Key, request: &Request<'_, '_>, lookup: &Lookup, came: &mut Came) -> Result<(), Refusal> {
         let (sent, received) = (came.sent, self.now);
-        let reply = Reply { status: came.status, fields: &came.fields.fields(), sent, received };
+        let reply =
+            Reply { status: came.status, fields: &came.fields.fields(), sent, received, arrived: Date(received.0) };
         let stored = storable(request, lookup, &reply, &self.policy)?;
         self.put(key, stored, came.body.clone().into());
         Ok(())
@@ -125,7 +126,7 @@ impl Model {
             return passed(came);
         }
         let (sent, received) = (came.sent, self.now);
-        let reply = Reply { status: 304, fields: &came.fields.fields(), sent, received };
+        let reply = Reply { status: 304, fields: &came.fields.fields(), sent, received, arrived: Date(received.0) };
         match freshen(&old.0, request, &reply, &self.policy) {
             Freshened::Kept(new) => {
                 self.put(key, new, old.1.clone());
@@ -148,7 +149,8 @@ impl Model {
     /// Applies a response to HEAD to what is stored.
     fn head(&mut self, key: &Key, request: &Request<'_, '_>, came: &mut Came, old: &Entry) {
         let (sent, received) = (came.sent, self.now);
-        let reply = Reply { status: came.status, fields: &came.fields.fields(), sent, received };
+        let reply =
+            Reply { status: came.status, fields: &came.fields.fields(), sent, received, arrived: Date(received.0) };
         match by_head(&old.0, old.1.len() as u64, request, &reply, &self.policy) {
             OfHead::Kept(new) => self.put(key, new, old.1.clone()),
             OfHead::Changed => self.remove(key, &old.0),

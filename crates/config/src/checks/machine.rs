@@ -95,8 +95,10 @@ pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) 
     let routes: Vec<&Section> = root.sections("route").into_iter().chain(sets).collect();
     for owner in listeners.iter().map(|named| &named.section).chain(routes.iter().copied()) {
         for page in owner.sections("error_pages") {
-            if let Some(path) = page.text("file") {
-                check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
+            for key in ["file", "errorfile"] {
+                if let Some(path) = page.text(key) {
+                    check_page(&PathBuf::from(path), page.span_of(key), machine, findings);
+                }
             }
         }
     }

@@ -199,7 +199,8 @@ fn check_pools_of_filters(
     findings: &mut Findings,
 ) {
     let auth = route.section("forward_auth");
-    for filter in route.sections("mirror").into_iter().chain([&auth]) {
+    let pages = route.sections("error_pages");
+    for filter in route.sections("mirror").into_iter().chain(pages).chain([&auth]) {
         if let Some(name) = filter.text("pool").filter(|name| !is_known(name)) {
             unknown_pool(&name, filter.span_of("pool"), names, findings);
         }

@@ -316,7 +316,7 @@ impl Form {
             Form::Payload | Form::Pem | Form::Users => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
             Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
-            Form::ErrorStatus => "^([45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
+            Form::ErrorStatus => "^([45]xx|[45][0-9][0-9]((\\.\\.=|-)[45][0-9][0-9])?)$",
             Form::MediaType => "^[^\\s/]+/[^\\s/;]+( *;.+)?$",
             Form::RetryOn => "^(connect|reset|timeout|grpc:[a-z-]+|[45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
             Form::Backoff => "^[0-9.a-zµμ]+\\.\\.[0-9.a-zµμ]+$",

@@ -10,7 +10,8 @@ pub(super) fn read(text: &str, within: RangeInclusive<u16>) -> Result<RangeInclu
     let bad = |why: &str, help: String| {
         Err(Misfit::new(Code::BadStatus, format!("{} is not a status: {why}", quoted(text)), help))
     };
-    let (first, last) = match (text.strip_suffix("xx"), text.split_once("..=")) {
+    let range = text.split_once("..=").or_else(|| text.split_once('-'));
+    let (first, last) = match (text.strip_suffix("xx"), range) {
         (Some(class), _) => (number(&format!("{class}00")), number(&format!("{class}99"))),
         (None, Some((first, last))) => (number(first), number(last)),
         (None, None) => (number(text), number(text)),
@@ -56,6 +57,7 @@ mod tests {
     fn reads_one_status_a_range_and_a_class() {
         assert_eq!(read("503", 400..=599), Ok(503..=503));
         assert_eq!(read("500..=504", 400..=599), Ok(500..=504));
+        assert_eq!(read("500-504", 400..=599), Ok(500..=504));
         assert_eq!(read("2xx", 200..=599), Ok(200..=299));
         for (text, help) in [
             ("", "\"503\""),

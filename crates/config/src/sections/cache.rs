@@ -2,7 +2,7 @@
 
 use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, Declared, Key, Kind, Section, table};
+use crate::table::{Absent, Declared, Key, Kind, Section, table, words};
 use std::path::PathBuf;
 
 table! {
@@ -52,8 +52,8 @@ table! {
 
 table! {
     pub(crate) static DISK = "disk of [cache]",
-        "Disk for stored responses. Responses that were used are written to it when memory drops them. When the \
-        process ends, all responses in memory are written.";
+        "Disk for stored responses. Responses are written to it when memory drops them, see `admit`. When the process \
+        ends, all responses in memory are written.";
 
     /// `disk` of `[cache]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,27 @@ table! {
                 response.",
             why: "Several times the default memory, and little compared with the disk of a server.",
         };
+        /// Responses that are written when memory drops them.
+        admit: CacheAdmit = Key {
+            name: "admit",
+            kind: Kind::Choice(CacheAdmit::WORDS),
+            absent: Absent::Default("\"reused\""),
+            help: "Responses that are written when memory drops them. `reused`: while the file has room, all of them; \
+                once it is full, only responses that were requested at least twice. `all`: all of them, so that a \
+                full file loses its oldest responses for them.",
+            why: "A crawler that requests everything once would replace the responses that others request.",
+        };
+    }
+}
+
+words! {
+    /// Responses that are written to the disk when memory drops them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CacheAdmit {
+        /// All while there is room, then those that were requested at least twice.
+        Reused = "reused",
+        /// All.
+        All = "all",
     }
 }
 

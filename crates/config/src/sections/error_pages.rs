@@ -1,20 +1,22 @@
-//! `error_pages` of a listener or route: files to send instead of evenkeel's own one-line responses. See [`ErrorPage`].
+//! `error_pages` of a listener or route: responses to send instead of evenkeel's own one-line responses, and instead of the
+//! endpoints' responses that `intercept` names. See [`ErrorPage`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Form;
+use crate::form::{Form, Template};
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Largest size of a page, in bytes. Pages are kept in memory.
 pub const ERROR_PAGE_MAX: usize = 256 << 10;
 
 table! {
     pub(super) static ERROR_PAGE = "entry of error_pages",
-        "Pages for responses that evenkeel generates itself, instead of one line of text. The status stays the same. A \
-        page of the route is preferred to a page of the listener, and a page for fewer statuses to a page for more. \
-        Responses of endpoints are not changed.";
+        "Page for responses that evenkeel generates itself, instead of one line of text, and for the responses of \
+        endpoints that `intercept` lists. A page has exactly one of `file`, `errorfile`, `body` and `pool`. A page of the \
+        route is preferred to a page of the listener, and a page for fewer statuses to a page for more.";
 
     /// A page for some statuses.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +31,72 @@ table! {
             why: "",
         };
         /// File of the page, at most [`ERROR_PAGE_MAX`] bytes.
-        file: PathBuf = Key {
+        file: Option<PathBuf> = Key {
             name: "file",
             kind: Kind::Text(Form::File),
-            absent: Absent::Required(r#""/etc/evenkeel/503.html""#),
+            absent: Absent::Means("another source"),
             help: "File of the page, at most 256 KiB. Read at startup and at each reload.",
             why: "",
         };
-        /// Value of `Content-Type`.
-        media_type: String = Key {
+        /// File of a whole response in HTTP/1, at most [`ERROR_PAGE_MAX`] bytes.
+        errorfile: Option<PathBuf> = Key {
+            name: "errorfile",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("another source"),
+            help: "File of a whole response with its head, as for `errorfile` of HAProxy: a status line, fields, an empty \
+                line, and the body. Its status and its fields are sent, too, except fields of the connection.",
+            why: "",
+        };
+        /// Text of the page.
+        body: Option<Arc<str>> = Key {
+            name: "body",
+            kind: Kind::Text(Form::Content),
+            absent: Absent::Means("another source"),
+            help: "Text of the page.",
+            why: "",
+        };
+        /// Name of an existing pool that is asked for the page.
+        pool: Option<Arc<str>> = Key {
+            name: "pool",
+            kind: Kind::Text(Form::Name),
+            absent: Absent::Means("another source"),
+            help: "Pool that is asked once for the response to a GET or HEAD, with the fields of the client's request. \
+                Without `path`, its status is sent, too, so that the pool can serve the request itself. Its response may \
+                have 1 MiB. If it sends none, the client gets one line of text. Only for pages of routes.",
+            why: "",
+        };
+        /// Path and query of the request to the pool; `None` = path and query of the client's request.
+        path: Option<Arc<str>> = Key {
+            name: "path",
+            kind: Kind::Text(Form::Target),
+            absent: Absent::Means("path and query of the client's request"),
+            help: "Path and query of the request to `pool`, in which `{status}` is the status: `/errors/{status}.html`.",
+            why: "",
+        };
+        /// Status that the client gets; `None` = the status of the error.
+        send_status: Option<u16> = Key {
+            name: "send_status",
+            kind: Kind::Int { min: 200, max: 599 },
+            absent: Absent::Means("the status of the error"),
+            help: "Status of the response, instead of the status of the error.",
+            why: "",
+        };
+        /// Fields of the response.
+        fields: Vec<(Arc<str>, Template)> = Key {
+            name: "fields",
+            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
+            absent: Absent::Means("none"),
+            help: "Fields of the response: `{ Retry-After = \"30\" }`. Values as for `set` of `response_headers`, but \
+                without variables of the request's head.",
+            why: "",
+        };
+        /// Value of `Content-Type`; `None` = HTML for a file, text for a body.
+        media_type: Option<Arc<str>> = Key {
             name: "type",
             kind: Kind::Text(Form::MediaType),
-            absent: Absent::Default("\"text/html; charset=utf-8\""),
+            absent: Absent::Means("`text/html; charset=utf-8` for `file`, `text/plain; charset=utf-8` for `body`"),
             help: "`Content-Type` of the page.",
-            why: "Most error pages are HTML.",
+            why: "",
         };
     }
 }
@@ -52,12 +106,61 @@ pub(super) const ERROR_PAGES: Key = Key {
     name: "error_pages",
     kind: Kind::Tables(&ERROR_PAGE),
     absent: Absent::Means("one line of text"),
-    help: "Pages for responses that evenkeel generates itself, such as a 503.",
+    help: "Pages for responses that evenkeel generates itself, such as a 503, and for those of endpoints in `intercept`.",
     why: "",
 };
 
+/// The key `intercept`, shared by listeners and routes.
+pub(super) const INTERCEPT: Key = Key {
+    name: "intercept",
+    kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::ErrorStatus }),
+    absent: Absent::Means("responses of endpoints are sent as they are"),
+    help: "Statuses of endpoints whose responses are replaced by a page of `error_pages`: numbers, ranges \
+        (`\"500..=599\"`), or a whole class (`\"5xx\"`). A status without a page stays as it is.",
+    why: "An application has reasons for its errors, and its clients may read them.",
+};
+
+/// Sources of a page, of which each page has one.
+const SOURCES: [&str; 4] = ["file", "errorfile", "body", "pool"];
+
+/// Reports pages without a source, and keys that say nothing for their source.
+pub(super) fn check_sources(owner: &Section, findings: &mut Findings) {
+    for page in owner.sections("error_pages") {
+        let set: Vec<&str> = SOURCES.into_iter().filter(|key| page.has(key)).collect();
+        match set[..] {
+            [] => {
+                let message = "an error page needs \"file\", \"errorfile\", \"body\" or \"pool\"";
+                let help = "add one of them, such as file = \"/etc/evenkeel/503.html\"";
+                findings.add(Code::Missing, page.span_of("status"), message).help(help);
+            }
+            [one] => {
+                let takes = |key: &str| if key == "path" { one == "pool" } else { matches!(one, "file" | "body") };
+                for key in ["path", "type"].into_iter().filter(|key| page.has(key) && !takes(key)) {
+                    let message = format!("\"{key}\" has no effect on a page with \"{one}\"");
+                    page.contradiction(page.span_of(key), &message, one, findings).help("leave it out");
+                }
+            }
+            [first, second, ..] => {
+                let message = format!("an error page has both \"{first}\" and \"{second}\"");
+                page.contradiction(page.span_of(second), &message, first, findings).help("keep one of them");
+            }
+        }
+    }
+}
+
+/// Reports pages of a listener that are from a pool.
+pub(super) fn check_listener(listener: &Section, findings: &mut Findings) {
+    for page in listener.sections("error_pages").into_iter().filter(|page| page.has("pool")) {
+        let message = "a page of a listener cannot be from a pool";
+        let help = "set it for routes, for all of them in [defaults.route]";
+        findings.add(Code::Missing, page.span_of("pool"), message).help(help);
+    }
+    check(listener, findings);
+}
+
 /// Reports two pages of a listener or route that match a status equally well.
 pub(super) fn check(owner: &Section, findings: &mut Findings) {
+    check_sources(owner, findings);
     let pages: Vec<(ErrorPage, &Section)> =
         owner.sections("error_pages").into_iter().map(|s| (ErrorPage::of(s), s)).collect();
     for (at, (page, section)) in pages.iter().enumerate() {

@@ -25,17 +25,16 @@ pub fn no_cache() -> Problem {
 }
 
 /// Finds the first keys, off the thread of the admin: with a million keys that takes a while.
-pub fn top(now: Arc<Numbers>, control: &Control, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {
-    let at = control.now();
+pub fn top(now: Arc<Numbers>, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {
     Box::pin(async move {
-        let top = move || now.cache_top(wanted.n.unwrap_or(TOP).into(), wanted.by, at).map_err(problem);
+        let top = move || now.cache_top(wanted.n.unwrap_or(TOP).into(), wanted.by).map_err(problem);
         apart(top).await?
     })
 }
 
 /// Purges at once, and counts off the thread of the admin.
 pub fn purge(now: &Arc<Numbers>, control: &Control, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>> {
-    let purging = match now.purge_cache(purge, control.now()) {
+    let purging = match now.purge_cache(purge) {
         Ok(purging) => purging,
         Err(refused) => return Box::pin(async move { Err(problem(refused)) }),
     };

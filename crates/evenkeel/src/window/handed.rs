@@ -1,6 +1,5 @@
 //! Stored responses that pass from a process to its successor, as operators see it.
 
-use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_proxy::handover::{self, Cut};
 use evenkeel_proxy::{Giving, Numbers, Taken};
@@ -16,10 +15,10 @@ type Running = watch::Receiver<Arc<Numbers>>;
 
 /// Begins a handover of stored responses. Returns it with the socket for the other process; `None` without a cache, or if the handover
 /// cannot begin, which is logged.
-pub fn give(plan: &Plan, running: Running, control: &Control) -> Option<(Giving, UnixStream)> {
+pub fn give(plan: &Plan, running: Running) -> Option<(Giving, UnixStream)> {
     let start = || {
         let (ours, theirs) = UnixStream::pair()?;
-        Ok::<_, std::io::Error>((Giving::start(ours, Numbers::handover(running, clock(control)))?, theirs))
+        Ok::<_, std::io::Error>((Giving::start(ours, Numbers::handover(running))?, theirs))
     };
     let started = has_cache(plan).then(start)?;
     started.inspect_err(|error| tracing::warn!(%error, "cannot hand over stored responses")).ok()
@@ -36,18 +35,13 @@ pub fn take(stream: &UnixStream, plan: &Plan, running: Running, control: &Contro
         tracing::info!("{text}");
         events.tell(Kind::Process, (None, None), text, None);
     };
-    if let Err(error) = handover::take(stream, Numbers::handover(running, clock(control)), done) {
+    if let Err(error) = handover::take(stream, Numbers::handover(running), done) {
         tracing::warn!(%error, "cannot take over stored responses");
     }
 }
 
 fn has_cache(plan: &Plan) -> bool {
     plan.routes.iter().any(|route| route.filters.cache.is_some())
-}
-
-fn clock(control: &Control) -> impl Fn() -> Instant + Send + Sync + 'static {
-    let control = control.clone();
-    move || control.now()
 }
 
 /// Result of a handover in words.

@@ -251,14 +251,14 @@ impl Running for Window {
 
     fn cache_top(&self, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {
         match self.running() {
-            Ok(started) => cached::top(started.looker.now(), &started.control, wanted),
+            Ok(started) => cached::top(started.looker.now(), wanted),
             Err(problem) => Box::pin(async move { Err(problem) }),
         }
     }
 
     fn cache_show(&self, url: &str) -> Result<Vec<StoredResponse>, Problem> {
         let started = self.running()?;
-        started.looker.now().cache_show(url, started.control.now()).map_err(cached::problem)
+        started.looker.now().cache_show(url).map_err(cached::problem)
     }
 
     fn purge(&self, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>> {

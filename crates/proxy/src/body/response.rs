@@ -5,6 +5,8 @@ use bytes::Bytes;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
 use std::borrow::Cow;
+use std::fmt;
+use std::pin::Pin;
 
 /// Media type of error responses without a page.
 pub const TEXT: &str = "text/plain; charset=utf-8";
@@ -36,6 +38,17 @@ pub enum Content {
         media_type: Cow<'static, str>,
         body: Bytes,
     },
+    /// Response that is still to come. The client gets that.
+    Later(Later),
+}
+
+/// A response that is still to come.
+pub struct Later(pub Pin<Box<dyn Future<Output = Response>>>);
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Later")
+    }
 }
 
 impl Response {
@@ -54,6 +67,12 @@ impl Response {
         }
     }
 
+    /// Creates the response of a future, which is dropped if the client leaves before.
+    pub fn later(response: impl Future<Output = Response> + 'static) -> Response {
+        let content = Content::Later(Later(Box::pin(response)));
+        Response { status: 502, fields: Table::default(), content, whole: None }
+    }
+
     /// Returns the response with another status.
     pub fn status(self, status: u16) -> Response {
         Response { status, ..self }
@@ -70,7 +89,7 @@ impl Response {
         match &self.content {
             Content::Reason(why) => why.into(),
             Content::Malformed(reject) => reject.to_string().into(),
-            Content::Page { .. } => "".into(),
+            Content::Page { .. } | Content::Later(_) => "".into(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_types, reason = "taken when a worker builds the filters of a route, and by metrics")]
 
-use evenkeel_cache::refusal::Refusal;
+use super::reasons::REASONS;
 use evenkeel_net::counter::Counter;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,18 +30,30 @@ impl CacheResult {
 }
 
 /// Counts of a route on a worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CacheCounts {
     /// Requests by [`CacheResult`].
     pub results: [Counter; CacheResult::LABELS.len()],
-    /// Responses that were not stored, by [`Refusal::ALL`].
-    pub refused: [Counter; Refusal::ALL.len()],
+    /// Responses that were not stored, by [`super::reasons::reasons`].
+    pub refused: [Counter; REASONS],
     /// Requests that have waited for the response to another request.
     pub collapsed: Counter,
     /// Bytes of bodies served from the cache.
     pub bytes: Counter,
     /// Fetches of whole responses behind requests for a part, by [`WholeFetch`].
     pub whole: [Counter; WholeFetch::LABELS.len()],
+}
+
+impl Default for CacheCounts {
+    fn default() -> CacheCounts {
+        CacheCounts {
+            results: Default::default(),
+            refused: std::array::from_fn(|_| Counter::default()),
+            collapsed: Counter::default(),
+            bytes: Counter::default(),
+            whole: Default::default(),
+        }
+    }
 }
 
 /// End of the fetch of a whole response behind a request for a part.

@@ -1,12 +1,13 @@
 //! The disk behind the memory: the settings of a plan for it, and waits for its reads and purges.
 
-use evenkeel_cache::moment::Moment;
+use super::clock::CacheClock;
 use evenkeel_config::Plan;
-use evenkeel_disk::{Disk, Loaded, Options, READ_MAX, Read, Stage, Ticket};
+use evenkeel_config::plan::CacheAdmit;
+use evenkeel_disk::{Admit, Disk, Loaded, Options, READ_MAX, Read, Stage, Ticket};
 use evenkeel_net::event_loop::alarm::timeout;
 use evenkeel_net::pages;
-use evenkeel_view::words::unix_ms;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. A slow disk writes the
 /// upper bound in half a second.
@@ -26,12 +27,16 @@ pub fn options(plan: &Plan) -> Option<Options> {
         size: disk.size,
         object_max: plan.cache.object_max,
         queue_max: (plan.cache.memory / 4).clamp(QUEUE[0], QUEUE[1]).max(2 * plan.cache.object_max),
+        admit: match disk.admit {
+            CacheAdmit::Reused => Admit::Reused,
+            CacheAdmit::All => Admit::All,
+        },
     })
 }
 
-/// Opens a disk, which takes its moments from the wall clock.
-pub fn open(options: Options) -> Disk {
-    Disk::open(options, || Moment(unix_ms(SystemTime::now())), pages::shared)
+/// Opens a disk.
+pub fn open(options: Options, clock: &Arc<CacheClock>) -> Disk {
+    Disk::open(options, clock.of_disk(), pages::shared)
 }
 
 /// Waits for a read, for a limited time.

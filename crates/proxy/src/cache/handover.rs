@@ -11,7 +11,6 @@
 use super::partner::{Link, Side};
 use super::stream::{self, Failed};
 use super::{Entry, SharedCache};
-use evenkeel_balance::Instant;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::store::{Cursor, Held, Inserted, Item, KeyRef, Restored, Sequence};
@@ -37,8 +36,6 @@ const STEP: usize = 64;
 pub struct Context {
     /// Cache of the plan that runs.
     pub cache: Box<dyn Fn() -> Arc<SharedCache> + Send + Sync>,
-    /// Present time on the workers' clock.
-    pub now: Box<dyn Fn() -> Instant + Send + Sync>,
 }
 
 /// Responses that were taken over.
@@ -71,12 +68,12 @@ pub struct Giving {
 
 impl Context {
     fn moment(&self) -> Moment {
-        (self.cache)().moment((self.now)())
+        (self.cache)().clock.now()
     }
 
     /// Serves nothing more from the cache: purges of the process that has taken over cannot be learned of.
     fn retire(&self) {
-        (self.cache)().retire((self.now)());
+        (self.cache)().retire();
     }
 }
 
@@ -174,7 +171,6 @@ fn end(link: &Link, stream: &UnixStream) {
 
 /// Sends purges, confirmations and responses until the connection ends.
 fn send(link: &Link, context: &Context, out: &mut UnixStream) -> io::Result<()> {
-    stream::write(out, Kind::Clock, context.moment().0, &[], &[])?;
     let mut responses = (link.side == Side::Gives).then(Responses::default);
     loop {
         let mut state = link.wait(None, |state| {
@@ -287,7 +283,6 @@ impl Receiver<'_> {
                 Err(Failed::Closed) => break Cut::Closed,
             };
             match frame.kind {
-                Kind::Clock => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
                 Kind::Purge => match PurgeRecord::read(&head) {
                     Ok(purge) => {
                         let cache = (self.context.cache)();
@@ -319,7 +314,9 @@ impl Receiver<'_> {
                         done(self.taken);
                     }
                 }
-                Kind::Response | Kind::End | Kind::Dropped | Kind::Segment => break Cut::Broken(Broken::Frame),
+                Kind::Response | Kind::End | Kind::Dropped | Kind::Segment | Kind::Clock => {
+                    break Cut::Broken(Broken::Frame);
+                }
             }
         };
         if let Some(done) = done {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::cache::SharedCache;
-use evenkeel_balance::time::SECOND_NS;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::policy::Policy;
@@ -20,12 +19,12 @@ const MEMORY: CacheMemory = CacheMemory { memory: 64 << 20, object_max: 1 << 20,
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn cache() -> Arc<SharedCache> {
-    SharedCache::new(MEMORY, None).into()
+    SharedCache::new(MEMORY, None, Arc::default()).into()
 }
 
 fn context(cache: &Arc<SharedCache>) -> Context {
     let cache = cache.clone();
-    Context { cache: Box::new(move || cache.clone()), now: Box::new(|| Instant(SECOND_NS)) }
+    Context { cache: Box::new(move || cache.clone()) }
 }
 
 fn key(path: &str) -> Key {
@@ -36,12 +35,12 @@ fn key(path: &str) -> Key {
 
 /// Stores a response that is fresh for a minute and has a tag.
 fn put(cache: &SharedCache, path: &str, tag: &str, body: &str) {
-    let now = cache.moment(Instant(SECOND_NS));
+    let now = cache.clock.now();
     let (mut none, mut fields) = (Table::default(), Table::default());
     fields.push(b"cache-control", b"max-age=60");
     fields.push(b"surrogate-key", tag.as_bytes());
     let request = Request { method: "GET", target: path, host: b"a", fields: none.fields() };
-    let reply = Reply { status: 200, fields: &fields.fields(), sent: now, received: now };
+    let reply = Reply { status: 200, fields: &fields.fields(), sent: now, received: now, arrived: cache.clock.wall() };
     let stored = storable(&request, &Lookup::default(), &reply, &Policy::default()).expect("it can be stored");
     let entry = Entry::new(stored, body.as_bytes().to_vec().into());
     assert_eq!(cache.put(&key(path), entry.into(), cache.store.begin(), now), None);
@@ -192,15 +191,17 @@ fn bytes_that_are_no_records_end_a_handover_and_keep_what_came_before() {
 }
 
 #[test]
-fn moments_of_the_process_before_are_not_in_the_future() {
-    let (old, new) = (cache(), cache());
-    // The wall clock was an hour ahead when it began.
-    old.skip(Duration::from_secs(3600));
-    put(&old, "/a", "page", "old");
-    old.skip(Duration::from_secs(1));
-    let before = old.moment(Instant(SECOND_NS));
-    let (giving, taken) = connected(&old, &new);
-    giving.serves();
-    assert_eq!(taken.recv_timeout(DEADLINE).expect("an end").responses, 1);
-    assert!(new.moment(Instant(SECOND_NS)) >= before);
+fn ages_continue_whatever_the_wall_clocks_show() {
+    const HOUR_MS: i64 = 3_600_000;
+    for step in [HOUR_MS, -HOUR_MS] {
+        let (old, new) = (cache(), cache());
+        old.clock.step_wall(step);
+        put(&old, "/a", "page", "old");
+        let (giving, taken) = connected(&old, &new);
+        giving.serves();
+        assert_eq!(taken.recv_timeout(DEADLINE).expect("an end").responses, 1);
+        let stored = new.store.of_url(key("/a").url()).remove(0);
+        assert!(stored.object.head().terms.is_fresh(new.clock.now()), "{step}");
+        assert!(stored.object.head().terms.age(new.clock.now()) < 60, "{step}");
+    }
 }

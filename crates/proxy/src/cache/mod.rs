@@ -4,6 +4,7 @@
 //! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
 //! of the next plan and writes its metrics.
 
+pub mod clock;
 pub mod counts;
 pub mod disk;
 pub mod encodings;
@@ -13,13 +14,13 @@ pub mod keys;
 pub mod of_late;
 pub mod outcome;
 pub mod partner;
+pub mod reasons;
 mod resource;
 mod stream;
 
+use clock::CacheClock;
 use counts::AllCounts;
 use encodings::Encodings;
-use evenkeel_balance::Instant;
-use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{PurgeRecord, Scope};
@@ -29,14 +30,12 @@ use evenkeel_cache::stored::Stored;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheMemory;
 use evenkeel_disk::{Disk, Loaded, Stage, Ticket};
-use evenkeel_view::words::unix_ms;
 use flights::Flights;
 use of_late::OfLate;
 use partner::{Partner, Told};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Share of the memory that bodies may take while they arrive, before they are stored.
 const COMING_SHARE: u64 = 4;
@@ -64,8 +63,8 @@ pub struct SharedCache {
     pub partner: Arc<Partner>,
     /// Second tier, if configured.
     pub disk: Option<Disk>,
-    /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
-    origin_ms: AtomicI64,
+    /// Clock of the responses.
+    pub clock: Arc<CacheClock>,
     /// Bytes of arriving bodies that are to be stored.
     coming: AtomicU64,
     /// Number of fetches behind requests: validations, and fetches of whole responses.
@@ -95,7 +94,7 @@ pub struct Room {
 
 impl SharedCache {
     /// Creates a cache with nothing in memory, which takes it as it fills.
-    pub fn new(plan: CacheMemory, disk: Option<Disk>) -> SharedCache {
+    pub fn new(plan: CacheMemory, disk: Option<Disk>, clock: Arc<CacheClock>) -> SharedCache {
         let options = Options {
             capacity: plan.memory,
             object_max: plan.object_max,
@@ -115,7 +114,7 @@ impl SharedCache {
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             behind_parts: AtomicU64::new(0),
-            origin_ms: AtomicI64::new(i64::MIN),
+            clock,
         }
     }
 
@@ -135,22 +134,18 @@ impl SharedCache {
         } else {
             // If the folder is the same, the next disk gets it once this disk has released it.
             self.let_go();
-            wanted.map(disk::open)
+            wanted.map(|wanted| disk::open(wanted, &self.clock))
         };
         let (counts, of_late) = (self.counts.clone(), self.of_late.clone());
         let (partner, encodings) = (self.partner.clone(), self.encodings.clone());
-        SharedCache { counts, of_late, partner, encodings, ..SharedCache::new(plan.cache.clone(), disk) }.into()
-    }
-
-    /// The present time, for lifetimes and ages. `now` is on the workers' clock.
-    pub fn moment(&self, now: Instant) -> Moment {
-        Moment(self.unix_ms(now, unix_ms(SystemTime::now())))
-    }
-
-    /// Sets the clock forward, so that `now` is not before a moment that another process has seen.
-    pub fn not_before(&self, now: Instant, at: Moment) {
-        let since = (now.0 / MILLISECOND_NS) as i64;
-        self.origin_ms.fetch_max(i64::try_from(at.0).map_or(i64::MIN, |at| at - since), Ordering::Relaxed);
+        SharedCache {
+            counts,
+            of_late,
+            partner,
+            encodings,
+            ..SharedCache::new(plan.cache.clone(), disk, self.clock.clone())
+        }
+        .into()
     }
 
     /// Purges here, and reports the purge to the other process of an upgrade. Matches of a purge other than of a URL
@@ -187,32 +182,16 @@ impl SharedCache {
     }
 
     /// Drops everything, and stores nothing from now on.
-    pub fn retire(&self, now: Instant) {
-        self.store.close(self.moment(now));
-    }
-
-    /// Advances the time of stored responses without waiting.
-    pub fn skip(&self, time: Duration) {
-        self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
+    pub fn retire(&self) {
+        self.store.close(self.clock.now());
     }
 
     /// Frees memory in a short step: purged responses, and responses that were of no use for a while. Called once a
     /// second, it visits a million responses in a minute.
-    pub fn sweep(&self, now: Moment) {
+    pub fn sweep(&self) {
+        let now = self.clock.now();
         self.store.sweep(PLACES);
         self.store.drop_over(PLACES, |stored| stored.is_over(OVER_S, now));
-    }
-
-    /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall
-    /// clock would make stored responses fresh again.
-    pub fn unix_ms(&self, now: Instant, wall_ms: u64) -> u64 {
-        let since = (now.0 / MILLISECOND_NS) as i64;
-        let by_wall = wall_ms as i64 - since;
-        let mut origin = self.origin_ms.load(Ordering::Relaxed);
-        if by_wall > origin {
-            origin = self.origin_ms.fetch_max(by_wall, Ordering::Relaxed).max(by_wall);
-        }
-        (origin + since).max(0) as u64
     }
 
     /// Stores a response under a key, and replaces the response for the same requests. `began`: point in the order of

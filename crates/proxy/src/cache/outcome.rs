@@ -1,6 +1,7 @@
 //! Effect of the cache of a route on a response, as clients, counters and explanations get it.
 
 use super::counts::{CacheCounts, CacheResult};
+use super::reasons::{FURTHER, NO_RESPONSE, PART, REASONS, Reason, WHOLE};
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::status::{CacheStatus, Forward};
 use std::cell::Cell;
@@ -11,6 +12,8 @@ pub struct Cached {
     planned: Outcome,
     /// Fate of a response that is stored once its body is complete.
     fate: Option<Fate>,
+    /// True once it was counted: a response that replaces this one passes the cache, too.
+    is_counted: Cell<bool>,
 }
 
 /// Reason why a response that was to be stored is not, known at its end at the latest. Shared with its body.
@@ -19,17 +22,19 @@ pub type Fate = Rc<Cell<Option<Refusal>>>;
 impl Cached {
     /// Effect on a response that is not stored, or was stored before.
     pub fn known(outcome: Outcome) -> Cached {
-        Cached { planned: outcome, fate: None }
+        Cached { planned: outcome, fate: None, is_counted: Cell::new(false) }
     }
 
     /// Effect on a response that is stored once its body is complete.
     pub fn storing(planned: Outcome, fate: Fate) -> Cached {
-        Cached { planned, fate: Some(fate) }
+        Cached { planned, fate: Some(fate), is_counted: Cell::new(false) }
     }
 
-    /// True if the effect is known only once the body has passed.
-    pub fn is_open(&self) -> bool {
-        self.fate.is_some()
+    /// Counts a response whose effect is known. One whose body is still to come counts at its end.
+    pub fn count(&self, counts: &CacheCounts) {
+        if self.fate.is_none() && !self.is_counted.replace(true) {
+            self.outcome().count(counts);
+        }
     }
 
     /// Effect on the response, as far as it is known.
@@ -74,14 +79,26 @@ pub enum Why {
 }
 
 impl Why {
+    /// Place among [`super::reasons::reasons`] of a response that is not stored.
+    fn place(self) -> Option<usize> {
+        let further =
+            |reason: &Reason| FURTHER.iter().position(|known| known == reason).map(|at| Refusal::ALL.len() + at);
+        match self {
+            Why::Refusal(refusal) => Refusal::ALL.iter().position(|known| *known == refusal),
+            Why::Part => further(&PART),
+            Why::Whole => further(&WHOLE),
+            Why::Bypass(_) | Why::OnlyIfCached | Why::Stale | Why::Mismatch => None,
+        }
+    }
+
     pub fn text(self) -> &'static str {
         match self {
             Why::Bypass(bypass) => bypass.text(),
             Why::Refusal(refusal) => refusal.text(),
             Why::OnlyIfCached => "nothing stored for only-if-cached",
             Why::Stale => "stale, as the endpoint failed",
-            Why::Part => "part of what is not stored",
-            Why::Whole => "part, the whole is fetched behind it",
+            Why::Part => PART.1,
+            Why::Whole => WHOLE.1,
             Why::Mismatch => "the endpoint validated another response",
         }
     }
@@ -114,10 +131,8 @@ impl Outcome {
         bytes.add(self.bytes as u64);
         results[self.result() as usize].add(1);
         collapsed.add(u64::from(self.is_collapsed));
-        if let Some(Why::Refusal(refusal)) = self.why
-            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
-        {
-            refused[at].add(1);
+        if self.result() == CacheResult::NotStored {
+            refused[self.why.and_then(Why::place).unwrap_or(REASONS - 1)].add(1);
         }
     }
 
@@ -132,7 +147,7 @@ impl Outcome {
 
     /// Effect of the cache in a few words, for explanations.
     pub fn text(&self) -> String {
-        let why = self.why.map_or("the endpoint gave no response", Why::text);
+        let why = self.why.map_or(NO_RESPONSE.1, Why::text);
         let freshness = match self.ttl {
             Some(left @ 1..) => format!("fresh for {left} s more"),
             Some(over) => format!("stale for {} s", -over),
@@ -156,6 +171,26 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::reasons::reasons;
+
+    #[test]
+    fn every_response_that_is_not_stored_has_one_reason() {
+        let miss = Outcome { forward: Some(Forward::UriMiss), ..Outcome::default() };
+        let refusals = Refusal::ALL.map(|refusal| Some(Why::Refusal(refusal)));
+        for why in refusals.into_iter().chain([None, Some(Why::Part), Some(Why::Whole)]) {
+            let counts = CacheCounts::default();
+            Outcome { why, ..miss }.count(&counts);
+            // Validated, and not stored again: that is no response that is not stored.
+            Outcome { why, forward_status: Some(304), ..miss }.count(&counts);
+            let refused: Vec<u64> = counts.refused.iter().map(|reason| reason.get()).collect();
+            assert_eq!((counts.results[CacheResult::NotStored as usize].get(), refused.iter().sum::<u64>()), (1, 1));
+            let at = refused.iter().position(|count| *count == 1).expect("a reason");
+            assert_eq!(reasons()[at].1, why.map_or(NO_RESPONSE.1, Why::text));
+        }
+        let mut labels = reasons().map(|(label, _)| label);
+        labels.sort_unstable();
+        assert!(labels.windows(2).all(|pair| pair[0] != pair[1]), "{labels:?}");
+    }
 
     #[test]
     fn explanations_are_in_words() {

@@ -1,10 +1,11 @@
 //! The cache as a resource of filters, which makes the cache of a plan, and its metrics.
 
+use super::clock::CacheClock;
 use super::counts::{CacheCounts, CacheResult, WholeFetch};
 use super::encodings::Unmade;
+use super::reasons::reasons;
 use super::{SharedCache, disk};
 use crate::resource::Resource;
-use evenkeel_cache::refusal::Refusal;
 use evenkeel_compress::coding::Coding;
 use evenkeel_config::Plan;
 use evenkeel_disk::{Disk, Stage};
@@ -26,7 +27,11 @@ impl Resource for SharedCache {
     const TAKES_OVER: bool = true;
 
     fn next(plan: &Plan, before: Option<&Arc<SharedCache>>) -> Result<Arc<SharedCache>, Vec<Diagnostic>> {
-        let first = || SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open)).into();
+        let first = || {
+            let clock = Arc::<CacheClock>::default();
+            let disk = disk::options(plan).map(|options| disk::open(options, &clock));
+            SharedCache::new(plan.cache.clone(), disk, clock).into()
+        };
         Ok(before.map_or_else(first, |before| before.followed_by(plan)))
     }
 
@@ -48,7 +53,7 @@ impl Shown<'_> {
                     bypass";
         let family = ("evenkeel_cache_requests", help);
         self.by_label(encoder, family, ("result", &CacheResult::LABELS), |counts, at| &counts.results[at])?;
-        let reasons = Refusal::ALL.map(Refusal::label);
+        let reasons = reasons().map(|(label, _)| label);
         let family = ("evenkeel_cache_not_stored", "Responses of endpoints that were not stored, by reason");
         self.by_label(encoder, family, ("reason", &reasons), |counts, at| &counts.refused[at])?;
         let help = "Requests that waited for the response to another request";

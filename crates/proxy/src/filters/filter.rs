@@ -176,6 +176,8 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.
     pub outcome: Option<Outcome>,
+    /// True if the body is the line of text with which the proxy itself answers a request that no endpoint answers.
+    pub is_line: bool,
     /// Response of the proxy that the client gets instead, once a filter has set it. It passes the filters anew.
     pub instead: Option<Box<Response>>,
     /// Stored response with the same body, for the filter that sends it in another coding.

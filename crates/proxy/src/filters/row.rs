@@ -94,8 +94,6 @@ pub struct Build<'b> {
 /// Route that filters are built for.
 pub struct Route<'b> {
     pub plan: &'b plan::Route,
-    /// Index of the route in the plan.
-    pub(crate) id: usize,
     /// Pools of the route, as the worker has them.
     pub(crate) target: &'b Target,
     /// Statistics of the listener.

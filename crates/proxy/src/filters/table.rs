@@ -120,6 +120,15 @@ pub static FILTERS: &[Row] = &[
         build: hsts::build,
     },
     Row {
+        name: "error_pages_of_listener",
+        stage: Stage::Listener,
+        key: Key::Other("error_pages and intercept of [listener.NAME]"),
+        summary: "Sends error pages for requests without a page of their route.",
+        looks_at: RESPONSES,
+        resources: &[Maker::of::<ErrorPages>()],
+        build: answering::error_pages::of_listener,
+    },
+    Row {
         name: "compress",
         stage: Stage::Route,
         key: Key::Route(&["compress"]),
@@ -136,6 +145,16 @@ pub static FILTERS: &[Row] = &[
         looks_at: RESPONSES,
         resources: &[],
         build: headers::response::build,
+    },
+    Row {
+        name: "error_pages",
+        stage: Stage::Route,
+        key: Key::Route(&["error_pages", "intercept"]),
+        summary: "Sends error pages: instead of evenkeel's own lines of text, and instead of responses of endpoints that \
+            are to be intercepted.",
+        looks_at: RESPONSES,
+        resources: &[Maker::of::<ErrorPages>()],
+        build: answering::error_pages::of_route,
     },
     Row {
         name: "cookies",
@@ -450,7 +469,7 @@ mod tests {
     }
 
     /// Keys that change the effect of other filters.
-    const PARTS: [&str; 3] = ["error_pages", "request_trailers", "strip_slashes"];
+    const PARTS: [&str; 2] = ["request_trailers", "strip_slashes"];
 
     #[test]
     fn each_key_of_filters_builds_a_filter_and_each_filter_has_its_key() {

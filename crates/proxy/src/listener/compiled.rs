@@ -5,7 +5,6 @@ use super::route::Router;
 use super::rules::Shared;
 use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
-use crate::filters::answering::error_pages::ErrorPages;
 use crate::peer::admission::Admission;
 use crate::resource::Resources;
 use evenkeel_config::Plan;
@@ -29,7 +28,6 @@ pub struct Compiled {
     /// Trusted client addresses, and the limits per other address.
     pub admission: Arc<Admission>,
     /// Error pages of all listeners and routes.
-    pub error_pages: Arc<ErrorPages>,
     pub resources: Arc<Resources>,
 }
 
@@ -64,7 +62,6 @@ impl Compiled {
             challenges: prepared.challenges.clone(),
             limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
             admission: Admission::new(plan, &shared.per_address).into(),
-            error_pages: prepared.resources.of::<ErrorPages>().clone(),
             resources: prepared.resources.clone(),
         }
     }

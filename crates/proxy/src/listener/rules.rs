@@ -186,7 +186,6 @@ impl Rules {
         let choice = choice.and_then(|map| Lookup::new(map, &path(), self.compiled.resources.of()));
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let route = Some(row::Route {
-            id,
             plan: route,
             target,
             stats: &self.noted.of_listener,

@@ -6,7 +6,6 @@ use crate::cache::handover::Context;
 use crate::encoder_memory::EncoderMemory;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::resource::Resources;
-use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
@@ -65,12 +64,9 @@ impl Numbers {
         Numbers { generation, workers, resources, cache, encoder_memory, tallies }
     }
 
-    /// Parts that a handover of stored responses uses. `now` is on the workers' clock.
-    pub fn handover(
-        running: watch::Receiver<Arc<Numbers>>,
-        now: impl Fn() -> Instant + Send + Sync + 'static,
-    ) -> Context {
-        Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
+    /// Parts that a handover of stored responses uses.
+    pub fn handover(running: watch::Receiver<Arc<Numbers>>) -> Context {
+        Context { cache: Box::new(move || running.borrow().cache.clone()) }
     }
 
     /// Writes the responses in memory to the disk of the cache, and releases the disk, in a limited time. Not for a
@@ -85,14 +81,19 @@ impl Numbers {
     }
 
     /// Drops the responses in memory, stores nothing more, and lets another process have the disk.
-    pub fn retire_cache(&self, now: Instant) {
+    pub fn retire_cache(&self) {
         self.cache.let_go();
-        self.cache.retire(now);
+        self.cache.retire();
     }
 
     /// Lets time pass for stored responses, as tests do that cannot wait.
     pub fn skip_cache_time(&self, time: Duration) {
-        self.cache.skip(time);
+        self.cache.clock.skip(time);
+    }
+
+    /// Sets the wall clock of stored responses forward, or back, as tests do.
+    pub fn step_cache_wall_clock(&self, ms: i64) {
+        self.cache.clock.step_wall(ms);
     }
 
     /// Number of fetches behind requests: of stale responses that have answered them, and of whole responses.

@@ -8,11 +8,11 @@ use crate::cache::encodings::of_store;
 use crate::cache::keys::{keys, user_text};
 use crate::cache::of_late::Asked;
 use crate::cache::partner::{Told, Unconfirmed};
+use crate::cache::reasons::reasons;
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{PurgeRecord, Scope};
-use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{AGES, By, Counts, Fate, Item, KeyRef, Matched, Sequence, Target, Top};
 use evenkeel_cache::stored::Stored;
 use evenkeel_cache::tags::TAG_MAX;
@@ -113,14 +113,13 @@ impl Numbers {
         self.cached_routes().map(of_route).collect()
     }
 
-    /// The first keys of an order, at most a thousand. Looks at every key: not for a thread that serves requests. `now` is
-    /// on the workers' clock.
+    /// The first keys of an order, at most a thousand. Looks at every key: not for a thread that serves requests.
     ///
     /// # Errors
     /// No route of the plan has a cache.
-    pub fn cache_top(&self, n: usize, by: TopBy, now: Instant) -> Result<Vec<TopKey>, CacheRefused> {
+    pub fn cache_top(&self, n: usize, by: TopBy) -> Result<Vec<TopKey>, CacheRefused> {
         self.needs_cache()?;
-        let (now, store) = (self.cache.moment(now), &self.cache.store);
+        let (now, store) = (self.cache.clock.now(), &self.cache.store);
         let by = match by {
             TopBy::Hits => By::Hits,
             TopBy::Size => By::Bytes,
@@ -145,24 +144,24 @@ impl Numbers {
         Ok(store.top(n, by).into_iter().filter_map(one).collect())
     }
 
-    /// Stored responses of a URL. `now` is on the workers' clock.
+    /// Stored responses of a URL.
     ///
     /// # Errors
     /// No route has a cache, or this is not a URL.
-    pub fn cache_show(&self, url: &str, now: Instant) -> Result<Vec<StoredResponse>, CacheRefused> {
-        let now = self.cache.moment(now);
+    pub fn cache_show(&self, url: &str) -> Result<Vec<StoredResponse>, CacheRefused> {
+        let now = self.cache.clock.now();
         let items = self.cache_urls(url)?.into_iter().flat_map(|url| self.cache.store.of_url(&url));
         Ok(items.filter_map(|item| self.shown_stored(&item, now)).collect())
     }
 
     /// Purges stored responses. No later request gets a purged response, and responses to earlier requests are not
-    /// stored; [`Purging::end`] counts it. `now` is on the workers' clock.
+    /// stored; [`Purging::end`] counts it.
     ///
     /// # Errors
     /// No route has a cache, or the order cannot be understood.
-    pub fn purge_cache(self: &Arc<Numbers>, purge: &Purge, now: Instant) -> Result<Purging, CacheRefused> {
+    pub fn purge_cache(self: &Arc<Numbers>, purge: &Purge) -> Result<Purging, CacheRefused> {
         self.needs_cache()?;
-        let at = self.cache.moment(now);
+        let at = self.cache.clock.now();
         let fate = if purge.soft { Fate::Stale } else { Fate::Removed };
         let purge_of = |scope| self.cache.purge(&PurgeRecord { scope, fate, at });
         let (purged, target) = match purge.meant().map_err(CacheRefused::Malformed)? {
@@ -200,14 +199,14 @@ impl Numbers {
     /// Looks after the cache, once a second: notes counts, and frees memory. `now` is on the workers' clock.
     pub(crate) fn tick_cache(&self, now: Instant) {
         if self.has_cache() {
-            self.sweep_cache(now);
+            self.sweep_cache();
             self.cache.of_late.count(|| self.cache_asked(), now);
         }
     }
 
     /// Frees memory of stored responses that nothing serves any more, in a short step.
-    pub fn sweep_cache(&self, now: Instant) {
-        self.cache.sweep(self.cache.moment(now));
+    pub fn sweep_cache(&self) {
+        self.cache.sweep();
     }
 
     /// True if a route of the plan has a cache.
@@ -222,12 +221,12 @@ impl Numbers {
             counts.iter().fold(0, |sum: u64, counts| sum.wrapping_add(counter(counts)))
         };
         let of = |result: CacheResult| sum(&|counts| counts.results[result as usize].get());
-        let reason = |(at, refusal): (usize, &Refusal)| NotStored {
-            reason: refusal.label().into(),
-            text: refusal.text().into(),
+        let reason = |(at, (label, text)): (usize, (&str, &str))| NotStored {
+            reason: label.into(),
+            text: text.into(),
             responses: sum(&|counts| counts.refused[at].get()),
         };
-        let mut reasons: Vec<NotStored> = Refusal::ALL.iter().enumerate().map(reason).collect();
+        let mut reasons: Vec<NotStored> = reasons().into_iter().enumerate().map(reason).collect();
         reasons.retain(|reason| reason.responses > 0);
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.responses));
         let shown = CacheRoute {

@@ -42,6 +42,8 @@ pub struct Arrived {
     pub outcome: Option<Outcome>,
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
+    /// True if the body is the proxy's own line of text.
+    pub is_line: bool,
     /// Stored response whose body it has.
     pub whole: Option<Box<Whole>>,
 }
@@ -49,7 +51,7 @@ pub struct Arrived {
 /// Runs the filters on the head of a final response.
 #[inline]
 pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arrived: Arrived) -> Filtered {
-    let Arrived { ends, outcome, length, whole } = arrived;
+    let Arrived { ends, outcome, length, is_line, whole } = arrived;
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
     let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
@@ -57,7 +59,9 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     }
     let (cx, mut added) = (&record.exchange, record.client.core.scratch());
     let (instead, body) = (None, None);
-    let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead, whole, body };
+    let added_lines = &mut added;
+    let mut head =
+        ResponseHead { status, fields, ends, length, added: added_lines, outcome, is_line, instead, whole, body };
     of_route.response(cx, &mut head);
     of_listener.response(cx, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
@@ -124,10 +128,14 @@ pub struct Own {
     pub ends_call: bool,
 }
 
-/// Builds the response: an error page or a line of text for a request, a status for a gRPC call. Then runs the filters.
+/// Builds the response: a page or a line of text for a request, a status for a gRPC call. Then runs the filters.
+///
+/// # Errors
+/// A filter replaces it by a response that is still to come.
 #[cold]
-pub fn own(record: &Record<'_>, mut response: Response) -> Own {
-    if !matches!(response.content, Content::Page { .. }) {
+pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Response>> {
+    let is_line = !matches!(response.content, Content::Page { .. });
+    if is_line {
         record.blame(Cause::Proxy);
     }
     if let Some(reason) = &record.exchange.facts.refusal {
@@ -142,10 +150,13 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
     let body = &own.body.left;
-    let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64), whole };
+    let length = Some(body.len() as u64);
+    let arrived = Arrived { ends: body.is_empty(), outcome: None, length, is_line: is_line && !is_call, whole };
     let Filtered { added, body_chain, instead, body } = filter(record, own.status, &mut own.fields.fields(), arrived);
-    if let Some(instead) = instead {
-        return self::own(record, *instead);
+    match instead {
+        Some(later) if matches!(later.content, Content::Later(_)) => return Err(later),
+        Some(instead) => return self::own(record, *instead),
+        None => {}
     }
     if let Some(added) = added {
         own.fields.push_lines(&added);
@@ -162,7 +173,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
             (own.body.left, own.body.chain) = chain.pass(own.body.left).unwrap_or_default();
         }
     }
-    own
+    Ok(own)
 }
 
 /// Body of a response that this proxy generates. While it is sent, it passes filters that pause; a large body passes all
@@ -238,16 +249,9 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
 
 fn of_request(record: &Record<'_>, response: Response) -> Own {
     let status = response.status;
-    let error = |response: &Response| {
-        let text = record.text_of(response);
-        match record.rules.compiled.error_pages.find(&record.rules.plan.name, record.route, status) {
-            Some(page) => (Cow::Owned(page.media_type.to_string()), page.body.clone()),
-            None => (Cow::Borrowed(TEXT), text.into_bytes().into()),
-        }
-    };
     let (media_type, body) = match response.content {
         Content::Page { media_type, body } => (media_type, body),
-        _ => error(&response),
+        _ => (Cow::Borrowed(TEXT), record.text_of(&response).into_bytes().into()),
     };
     let mut fields = Table::default();
     // A response of gRPC without a message has its type, too.

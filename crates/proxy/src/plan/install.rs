@@ -75,8 +75,10 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
 fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
     let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
     let auth = route.filters.forward_auth.as_ref().and_then(|_| of_filters.next());
-    let mirrors: Box<[_]> = of_filters.take(route.filters.mirrors.len()).collect();
-    (auth.is_some() || !mirrors.is_empty()).then_some(Services { auth, mirrors })
+    let mirrors: Box<[_]> = of_filters.by_ref().take(route.filters.mirrors.len()).collect();
+    let pages: Box<[_]> = of_filters.collect();
+    let has_any = auth.is_some() || !mirrors.is_empty() || !pages.is_empty();
+    has_any.then_some(Services { auth, mirrors, pages })
 }
 
 /// Installs a plan without awaiting, so that no request sees half of it.

@@ -1,13 +1,13 @@
 //! Responses of this proxy to HTTP/1 requests: in a single piece, or in chunks if their bodies pass filters meanwhile.
 
 use super::h1::{After, H1, Terms};
-use super::patience_for;
+use super::{patience_for, settled};
 use crate::body::chain::Pulled;
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
 use crate::body::response::{Content, Response};
 use crate::observe::end::Cause;
-use crate::pipeline::response::{Own, OwnBody, own};
+use crate::pipeline::response::{Own, OwnBody};
 use crate::record::Record;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::Elapsed;
@@ -36,7 +36,8 @@ impl H1 {
         let Terms { keep_alive, head_only } = terms;
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
-        let Own { status, fields, mut body, .. } = own(record, response);
+        let Some(own) = settled(record, self, response).await else { return After::Close };
+        let Own { status, fields, mut body, .. } = own;
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && !record.exchange.facts.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };

@@ -12,13 +12,13 @@ use crate::forward::outgoing::{Head, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::response::{Own, own};
+use crate::pipeline::response::Own;
 use crate::pipeline::route::{self, Normal, Opened, Passage, Stop};
 use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{patience_for, until_gone};
+use crate::serve::{patience_for, settled, until_gone};
 use bytes::Bytes;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
@@ -230,7 +230,8 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
 
 /// Sends a response of this proxy.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
-    let Own { status, mut fields, mut body, ends_call } = own(record, response);
+    let Some(own) = settled(record, down, response).await else { return down.reset() };
+    let Own { status, mut fields, mut body, ends_call } = own;
     if ends_call {
         down.send_head(status, fields, true);
         return;

@@ -12,8 +12,10 @@ pub mod message;
 mod open;
 
 use crate::body::downstream::Downstream;
+use crate::body::response::{Content, Later, Response};
 use crate::core::linger::LINGER;
-use crate::filters::filter::Resume;
+use crate::observe::end::Cause;
+use crate::pipeline::response::{Own, own};
 use crate::record::Record;
 use evenkeel_net::buffer::CAPACITY;
 use std::future::poll_fn;
@@ -21,13 +23,30 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Waits for a filter's result; `None` if the client leaves before.
-async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
+/// Waits for a result; `None` if the client leaves before.
+async fn until_gone<T>(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = T>>) -> Option<T> {
     poll_fn(|cx| match waiting.as_mut().poll(cx) {
-        Poll::Ready(resume) => Poll::Ready(Some(resume)),
+        Poll::Ready(result) => Poll::Ready(Some(result)),
         Poll::Pending => down.poll_gone(cx).map(|()| None),
     })
     .await
+}
+
+/// Builds a response of this proxy, once it is there; `None` if the client leaves before.
+async fn settled(record: &Record<'_>, down: &impl Downstream, mut response: Response) -> Option<Own> {
+    loop {
+        while let Content::Later(Later(mut later)) = response.content {
+            let Some(came) = until_gone(down, later.as_mut()).await else {
+                record.blame(Cause::Client);
+                return None;
+            };
+            response = came;
+        }
+        match own(record, response) {
+            Ok(own) => return Some(own),
+            Err(later) => response = *later,
+        }
+    }
 }
 
 /// Longest time in which a client may take nothing of a response of this proxy with a body of this length. It is short

@@ -29,6 +29,8 @@ pub struct Services {
     pub auth: Option<Rc<WorkerPool>>,
     /// Pools that get the copies of `mirror`, a pool for each of its tables.
     pub mirrors: Box<[Rc<WorkerPool>]>,
+    /// Pools that are asked for error pages, a pool for each of these pages.
+    pub pages: Box<[Rc<WorkerPool>]>,
 }
 
 /// Pools that share requests by weight.

@@ -3,7 +3,6 @@
 use super::compress::{Answer, CODINGS, ask, html, proxy, route, text};
 use crate::support::decoder::decoded;
 use crate::support::{Client, Endpoint, Proxy, wait_until};
-use evenkeel_balance::Instant;
 use evenkeel_view::cache::Purge;
 
 const BOTH: &str = "compress = { algorithms = ['zstd', 'br', 'gzip'] }\ncache = true";
@@ -46,13 +45,9 @@ fn made(proxy: &Proxy, coding: &str) -> u64 {
     metric(proxy, &format!("evenkeel_cache_encoded_total{{coding=\"{coding}\"}}"))
 }
 
-fn now(proxy: &Proxy) -> Instant {
-    proxy.server().control().now()
-}
-
 fn purge_all(proxy: &Proxy, soft: bool) {
     let purge = Purge { all: true, soft, ..Purge::default() };
-    proxy.server().numbers().purge_cache(&purge, now(proxy)).expect("it is an order").end().expect("it is done here");
+    proxy.server().numbers().purge_cache(&purge).expect("it is an order").end().expect("it is done here");
 }
 
 #[test]
@@ -132,7 +127,7 @@ fn a_large_body_is_compressed_once_for_many_clients_while_streams_serve_them() {
     let unmade = "evenkeel_cache_not_encoded_total{reason=";
     let why = |reason: &str| metric(&proxy, &format!("{unmade}\"{reason}\"}}"));
     assert_eq!(["no_smaller", "queue_full", "no_memory", "not_stored"].map(why), [0; 4]);
-    let shown = proxy.server().numbers().cache_show("http://a/gzip", now(&proxy)).expect("it is a URL");
+    let shown = proxy.server().numbers().cache_show("http://a/gzip").expect("it is a URL");
     let forms: Vec<&str> = shown[0].encoded.iter().map(|form| &*form.coding).collect();
     assert_eq!((forms, shown[0].body_bytes), (vec!["gzip"], body.len() as u64));
     assert!(shown[0].encoded[0].bytes > 0 && shown[0].bytes > shown[0].encoded[0].bytes + shown[0].body_bytes);

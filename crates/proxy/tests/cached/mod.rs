@@ -11,5 +11,6 @@ mod operators;
 mod outcomes;
 mod poisoning;
 mod ranges;
+mod renewal;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

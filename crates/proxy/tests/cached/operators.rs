@@ -3,7 +3,6 @@
 use super::basics::{cached, get, with};
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy};
-use evenkeel_balance::Instant;
 use evenkeel_proxy::CacheRefused;
 use evenkeel_view::cache::{Purge, PurgeDone, TopBy};
 use evenkeel_view::described::Parts;
@@ -20,12 +19,8 @@ fn tagged() -> Endpoint {
 }
 
 /// The present, on the workers' clock.
-fn now(proxy: &Proxy) -> Instant {
-    proxy.server().control().now()
-}
-
 pub fn purge(proxy: &Proxy, purge: &Purge) -> PurgeDone {
-    let purging = proxy.server().numbers().purge_cache(purge, now(proxy)).expect("it is an order");
+    let purging = proxy.server().numbers().purge_cache(purge).expect("it is an order");
     purging.end().expect("there is neither another process nor a disk")
 }
 
@@ -49,16 +44,16 @@ fn the_state_has_what_became_of_requests_and_what_is_stored() {
     let route = &shown.routes[0];
     assert_eq!((route.hit, route.stored, route.not_stored, route.hit_ratio), (1, 3, 1, Some(0.2)));
     assert_eq!((&*route.reasons[0].reason, route.reasons[0].responses), ("private", 1));
-    let all = numbers.cache_show("HTTP://A:80/a?utm=9", now(&proxy)).expect("it is a URL");
+    let all = numbers.cache_show("HTTP://A:80/a?utm=9").expect("it is a URL");
     assert_eq!(all.len(), 3);
     let one = all.iter().find(|one| one.varies_by == ["accept-language: de"]).expect("it is stored");
     assert_eq!((&*one.url, &one.key_fields[..], one.status), ("http://a/a", &["x-tenant: t".to_owned()][..], 200));
     assert_eq!((one.lifetime_s, &*one.lifetime_by, one.body_bytes), (60, "max-age", 5));
     assert_eq!((&one.tags[..], one.etag.as_deref()), (&["all".to_owned(), "shop".to_owned()][..], Some("\"a\"")));
     assert!(all.iter().any(|one| one.key_fields == ["x-tenant"] && one.varies_by == ["accept-language"]));
-    let top = numbers.cache_top(1, TopBy::Hits, now(&proxy)).expect("a route has a cache");
+    let top = numbers.cache_top(1, TopBy::Hits).expect("a route has a cache");
     assert_eq!((top.len(), &*top[0].url, top[0].hits, top[0].variants), (1, "http://a/a", 1, 2));
-    assert_eq!(numbers.cache_top(9, TopBy::Size, now(&proxy)).map(|top| top.len()), Ok(2));
+    assert_eq!(numbers.cache_top(9, TopBy::Size).map(|top| top.len()), Ok(2));
 }
 
 #[test]
@@ -106,14 +101,14 @@ fn a_sweep_finishes_purges_and_drops_what_nothing_serves_any_more() {
     ["/img/a", "/plain"].iter().for_each(|path| _ = get(&mut client, path, ""));
     // Whoever has ordered it does not wait for its end.
     let order = Purge { tag: Some("shop".into()), ..Purge::default() };
-    drop(numbers.purge_cache(&order, now(&proxy)).expect("it is an order"));
+    drop(numbers.purge_cache(&order).expect("it is an order"));
     assert_eq!(objects(), 2);
-    numbers.sweep_cache(now(&proxy));
+    numbers.sweep_cache();
     assert_eq!(objects(), 1);
     get(&mut client, "/img/a", "");
     for (seconds, left) in [(650, 2), (20, 1)] {
         numbers.skip_cache_time(Duration::from_secs(seconds));
-        numbers.sweep_cache(now(&proxy));
+        numbers.sweep_cache();
         assert_eq!(objects(), left, "what can be validated stays");
     }
     assert!(proxy.metrics().lines().any(|line| line == "evenkeel_cache_expired_total 1"));
@@ -173,18 +168,18 @@ fn orders_that_cannot_be_understood_change_nothing() {
         (Purge { tag: Some("".into()), ..Purge::default() }, "a tag has 1 to 256 bytes"),
         (Purge::default(), "a purge needs one of"),
     ] {
-        match numbers.purge_cache(&order, now(&proxy)) {
+        match numbers.purge_cache(&order) {
             Err(CacheRefused::Malformed(text)) => assert!(text.contains(why), "{order:?}: {text}"),
             other => panic!("{order:?}: {other:?}"),
         }
     }
     let plain = Proxy::before(&[endpoint.addr]);
-    let (numbers, proxy) = (plain.server().numbers(), plain);
+    let numbers = plain.server().numbers();
     assert_eq!(numbers.shown_cache(), None);
-    assert_eq!(numbers.cache_show("http://a/", now(&proxy)), Err(CacheRefused::NoCache));
-    assert_eq!(numbers.cache_top(1, TopBy::Hits, now(&proxy)), Err(CacheRefused::NoCache));
+    assert_eq!(numbers.cache_show("http://a/"), Err(CacheRefused::NoCache));
+    assert_eq!(numbers.cache_top(1, TopBy::Hits), Err(CacheRefused::NoCache));
     let all = Purge { all: true, ..Purge::default() };
-    assert_eq!(numbers.purge_cache(&all, now(&proxy)).map(drop), Err(CacheRefused::NoCache));
+    assert_eq!(numbers.purge_cache(&all).map(drop), Err(CacheRefused::NoCache));
 }
 
 #[test]

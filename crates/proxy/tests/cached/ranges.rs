@@ -4,7 +4,7 @@ use super::basics::{cached, get, with};
 use super::operators::purge;
 use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy, SOON, wait_until};
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::Date;
 use evenkeel_cache::syntax::date;
 use evenkeel_view::cache::Purge;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ fn whole(proxy: &Proxy, result: &str) -> u64 {
 fn a_range_is_of_a_date_only_if_nothing_else_can_have_that_date() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let modified = now - 100;
-    let date = |seconds: u64| date::write(Moment::from_seconds(seconds));
+    let date = |seconds: u64| date::write(Date::from_seconds(seconds));
     let endpoint = Endpoint::answering(move |request| {
         let dated = match request.line().split(' ').nth(1) {
             Some("/later") => format!("Date: {}\r\n", date(modified + 1)),

@@ -1,5 +1,6 @@
 //! Error pages of a route or listener: used for the proxy's own responses only.
 
+use crate::support::h2_client::H2Client;
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, noise};
 use std::path::PathBuf;
@@ -116,4 +117,146 @@ fn a_reload_reads_a_page_again_and_one_without_the_page_changes_nothing() {
     let error = proxy.reload(&text).expect_err("it is gone").to_string();
     assert!(error.contains(page.0.to_str().expect("a name of ours")), "{error}");
     assert_eq!(told(), "later");
+}
+
+/// A proxy whose route has pages, and an endpoint that answers with the status in the path, or not at all.
+fn intercepting(route: &str, behind: &str) -> (Proxy, Endpoint) {
+    let endpoint = Endpoint::answering(|request| {
+        let status = request.line().split(' ').nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
+        match status.parse::<u16>() {
+            Ok(status) => format!("HTTP/1.1 {status} X\r\nContent-Length: 3\r\nX-Own: 1\r\n\r\nown").into_bytes(),
+            Err(_) => b"no response\r\n\r\n".to_vec(),
+        }
+    });
+    let route = format!("[[route]]\npool = \"web\"\n{route}\n{behind}");
+    (Proxy::with(&[endpoint.addr], "h2c = true", "", &route), endpoint)
+}
+
+#[test]
+fn responses_of_endpoints_are_replaced_where_they_are_to_be() {
+    let pages = "intercept = [404, \"500-599\"]\nerror_pages = [\n\
+        { status = [\"4xx\"], body = \"none\", fields = { X-Path = \"{path}\", X-Status = \"{status}\" } },\n\
+        { status = [\"5xx\"], body = \"{}\", type = \"application/json\", send_status = 200 } ]";
+    let (proxy, _endpoint) = intercepting(pages, "");
+    for (path, status, media_type, body) in [
+        ("/200", 200, None, "own"),
+        ("/403", 403, None, "own"),
+        ("/404", 404, Some("text/plain; charset=utf-8"), "none"),
+        ("/503", 200, Some("application/json"), "{}"),
+        // One of this proxy, as the endpoint sends none.
+        ("/gone", 200, Some("application/json"), "{}"),
+    ] {
+        let response = proxy.client().get(path);
+        assert_eq!((response.status(), &*response.body_text()), (status, body), "{path}");
+        assert_eq!(response.field("content-type"), media_type, "{path}");
+        assert_eq!(response.field("x-own").is_some(), body == "own", "{path}");
+        let is_none = body == "none";
+        assert_eq!(response.field("x-path"), is_none.then_some(path), "{path}");
+        assert_eq!(response.field("x-status"), is_none.then_some("404"), "{path}");
+    }
+    let mut client = H2Client::connect(proxy.addr());
+    client.get(1, "/404");
+    let answer = client.answer(1);
+    assert_eq!((answer.status(), &*answer.body_text()), (404, "none"));
+}
+
+#[test]
+fn an_errorfile_is_sent_with_its_head() {
+    let file =
+        Page::new(b"HTTP/1.0 599 Busy\r\nCache-Control: no-cache\r\nConnection: close\r\nX-Is: file\r\n\r\nbusy");
+    let path = file.0.to_str().expect("a name of ours");
+    let (proxy, _endpoint) =
+        intercepting(&format!("intercept = [\"5xx\"]\nerror_pages = [{{ status = [503], errorfile = {path:?} }}]"), "");
+    let mut client = proxy.client();
+    for _ in 0..2 {
+        let response = client.get("/503");
+        assert_eq!((response.status(), &*response.body_text()), (599, "busy"));
+        assert_eq!((response.field("x-is"), response.field("connection")), (Some("file"), None));
+    }
+    file.says(b"<p>no head</p>");
+    let config = format!(
+        "[listener.web]\nbind = [\"$BIND\"]\n[pool.web]\nendpoints = [\"127.0.0.1:2\"]\n[[route]]\npool = \"web\"\n\
+         error_pages = [{{ status = [503], errorfile = {path:?} }}]"
+    );
+    let mut proxy = proxy;
+    let error = proxy.reload(&config).expect_err("it has no head").to_string();
+    assert!(error.contains("no empty line behind its head"), "{error}");
+}
+
+#[test]
+fn a_pool_sends_the_page_once() {
+    let pages = Endpoint::answering(|request| match request.line().split(' ').nth(1) {
+        Some("/errors/503.html?x=1") => b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Page: 1\r\n\r\npage".to_vec(),
+        Some("/502") => b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved".to_vec(),
+        _ => b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno".to_vec(),
+    });
+    let behind = format!("[pool.pages]\nendpoints = [\"{}\"]\n", pages.addr);
+    let (proxy, endpoint) = intercepting(
+        "intercept = [\"5xx\"]\nerror_pages = [ { status = [\"5xx\"], pool = \"pages\" },\n\
+         { status = [503], pool = \"pages\", path = \"/errors/{status}.html?x=1\", fields = { X-More = \"1\" } } ]",
+        &behind,
+    );
+    for (path, status, body, more) in [
+        ("/503", 503, "page", Some("1")),
+        // Served by the other pool, whose status counts.
+        ("/502", 200, "served", None),
+        // The other pool fails, too: that is the answer.
+        ("/504", 503, "no", None),
+    ] {
+        let mut client = proxy.client();
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nX-Asked: 1\r\nIf-None-Match: \"a\"\r\nContent-Length: 4\r\n\r\nbody"
+        ));
+        let response = client.response();
+        assert_eq!((response.status(), &*response.body_text()), (status, body), "{path}");
+        assert_eq!(response.field("x-more"), more, "{path}");
+    }
+    assert_eq!((endpoint.seen().len(), pages.seen().len()), (3, 3));
+    for asked in pages.seen() {
+        assert!(asked.line().starts_with("GET "), "{}", asked.line());
+        assert_eq!((asked.field("x-asked"), asked.field("if-none-match")), (Some("1"), None));
+        assert!(asked.body_text().is_empty());
+    }
+    let head = proxy.client().send("HEAD /503 HTTP/1.1\r\nHost: a\r\n\r\n").head();
+    assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Content-Length: 4\r\n"), "{head}");
+}
+
+#[test]
+fn a_pool_that_sends_no_page_is_a_line_of_text() {
+    let behind = "[pool.pages]\nendpoints = [{ addr = \"127.0.0.1:2\", drain = true }]\n";
+    let (proxy, _endpoint) =
+        intercepting("intercept = [503]\nerror_pages = [{ status = [503], pool = \"pages\" }]", behind);
+    let response = proxy.client().get("/503");
+    assert_eq!(response.status(), 503);
+    let text = response.body_text();
+    assert!(text.contains("pool \"pages\" has sent no error page for 503"), "{text}");
+    assert_eq!(text.lines().count(), 1);
+}
+
+/// A 404 is stored as the endpoint sent it, and each client gets the page.
+#[test]
+fn a_stored_response_is_intercepted_and_counted_once() {
+    let endpoint = Endpoint::answering(|_| {
+        b"HTTP/1.1 404 No\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n\r\nown".to_vec()
+    });
+    let route = "[[route]]\npool = \"web\"\ncache = true\nintercept = [404]\nerror_pages = [{ status = [404], body = \"page\" }]";
+    let proxy = Proxy::with(&[endpoint.addr], "", "", route);
+    for _ in 0..3 {
+        assert_eq!(proxy.client().get("/a").body_text(), "page");
+    }
+    assert_eq!(endpoint.seen().len(), 1);
+    let metrics = proxy.metrics();
+    let line = metrics.lines().find(|line| line.contains("result=\"hit\"")).unwrap_or_default();
+    assert!(line.ends_with(" 2"), "{line}");
+}
+
+#[test]
+fn the_page_of_the_listener_is_for_routes_without_one() {
+    let endpoint = Endpoint::answering(|_| b"HTTP/1.1 503 Busy\r\nContent-Length: 3\r\n\r\nown".to_vec());
+    let listener = "intercept = [\"5xx\"]\nerror_pages = [{ status = [\"5xx\"], body = \"of the listener\" }]";
+    let routes = "[[route]]\nmatch = { prefix = \"/own\" }\npool = \"web\"\nintercept = [503]\n\
+                  error_pages = [{ status = [503], body = \"of the route\" }]\n[[route]]\npool = \"web\"\n";
+    let proxy = Proxy::with(&[endpoint.addr], listener, "", routes);
+    assert_eq!(proxy.client().get("/own").body_text(), "of the route");
+    assert_eq!(proxy.client().get("/other").body_text(), "of the listener");
 }

@@ -121,11 +121,13 @@ table! {
             absent: Absent::Means("only fields that responses list in Vary"),
             help: "Request fields that the cache key includes, in addition to the fields that responses list in \
                 `Vary`. On GET and HEAD, fields that can override the scheme, host, path or method do not reach \
-                endpoints unless they are listed here: `Forwarded`, `Front-End-Https`, `X-Forwarded-Path`, \
-                `X-Forwarded-Port`, `X-Forwarded-Prefix`, `X-Forwarded-Protocol`, `X-Forwarded-Scheme`, \
+                endpoints unless they are listed here: `Forwarded`, `Front-End-Https`, `X-Envoy-Original-Path`, \
+                `X-Forwarded-Path`, `X-Forwarded-Port`, `X-Forwarded-Prefix`, `X-Forwarded-Protocol`, `X-Forwarded-Scheme`, \
                 `X-Forwarded-Server`, `X-Forwarded-Ssl`, `X-Forwarded-Uri`, `X-Host`, `X-HTTP-Host-Override`, \
-                `X-HTTP-Method`, `X-HTTP-Method-Override`, `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, \
-                `X-Original-URL`, `X-Rewrite-URL`, `X-Url-Scheme`. Any other field that changes a page without `Vary` \
+                `X-HTTP-Method`, `X-HTTP-Method-Override`, `X-HTTP-Path-Override`, `X-Matched-Path`, \
+                `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, `X-Original-URL`, `X-Rewrite-URL`, \
+                `X-Scheme`, `X-Script-Name`, `X-Url-Scheme`, and names that begin with `X-Invoke-`, \
+                `X-Middleware-` or `X-Now-`. Any other field that changes a page without `Vary` \
                 belongs here too, or in `remove` of `request_headers`.",
             why: "If an endpoint reads a field that is not in the key, one client can choose the response for all \
                 others. Removing such fields is safe, and a warning would appear for every cached route.",

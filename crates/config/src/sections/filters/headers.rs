@@ -36,7 +36,7 @@ table! {
 
 table! {
     static RESPONSE_HEADERS_TABLE = "response_headers of [[route]]",
-        "Changes to the header fields of responses, in this order: security, remove, rename, set, add, edits. The \
+        "Changes to the header fields of responses, in this order: security, hide, remove, rename, set, add, edits. The \
         changes apply to responses of endpoints and to evenkeel's own responses, whatever the status. Names as for \
         `request_headers`.";
 
@@ -52,6 +52,16 @@ table! {
                 strict-origin-when-cross-origin` unless the endpoint sends its own. For Strict-Transport-Security \
                 there is `tls.hsts` of the listener.",
             why: "Pages that other sites frame, or that rely on browsers guessing their type, would break.",
+        };
+        /// True if the fields are removed by which endpoints show what runs there.
+        hide: bool = Key {
+            name: "hide",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Removes the fields by which servers show what they are, and fields between them and a proxy: `Server`, \
+                `X-Powered-By`, `X-AspNet-Version`, `X-AspNetMvc-Version` and `X-Accel-*`. In `[defaults.route]` it counts \
+                for all routes that do not set `response_headers`.",
+            why: "Clients and monitors may read these fields.",
         };
         /// Names of fields to remove. A star at the end matches any suffix.
         remove: Vec<Arc<str>> = REMOVE;

@@ -39,7 +39,7 @@ pub use mirror::{MIRRORS_MAX, Mirror};
 pub use rewrite::Rewrite;
 
 use super::action::MAINTENANCE;
-use super::error_pages::{self, ERROR_PAGES};
+use super::error_pages::{self, ERROR_PAGES, INTERCEPT};
 use crate::diagnostic::Findings;
 use crate::form::SendHost;
 use crate::table::{Declared, Key, Section, table};
@@ -57,6 +57,7 @@ use jwt::JWT;
 use limits::LIMITS_KEY;
 use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, LazyLock};
 
 /// A key by which `[[route]]` configures a filter or a part of it.
@@ -106,6 +107,8 @@ filters! {
     maintenance: Option<Maintenance> = MAINTENANCE;
     /// Pages for evenkeel's own responses, preferred to the pages of the listener.
     error_pages: Vec<ErrorPage> = ERROR_PAGES, check error_pages::check;
+    /// Statuses of endpoints whose responses are replaced by a page.
+    intercept: Vec<RangeInclusive<u16>> = INTERCEPT;
     /// Changes to fields on their way to the endpoint.
     request_headers: RequestHeaders = REQUEST_HEADERS, check headers::check_request;
     /// Names of the trailers of requests that endpoints get.
@@ -193,7 +196,8 @@ impl Filters {
     /// Names of the pools that get requests of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
         let auth = self.forward_auth.iter().map(|auth| &auth.pool);
-        auth.chain(self.mirrors.iter().map(|mirror| &mirror.pool))
+        let pages = self.error_pages.iter().filter_map(|page| page.pool.as_ref());
+        auth.chain(self.mirrors.iter().map(|mirror| &mirror.pool)).chain(pages)
     }
 }
 

@@ -29,7 +29,7 @@ pub use udp::UdpFlows;
 pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
-use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::error_pages::{self, ERROR_PAGES, ErrorPage, INTERCEPT};
 use super::matching::{PATHS, Paths};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
@@ -43,6 +43,7 @@ use redirect_https::REDIRECT_HTTPS;
 use report_load::REPORT_LOAD;
 use request_id::REQUEST_ID;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use udp::UDP;
 use zone::ZONE;
@@ -219,6 +220,8 @@ table! {
         };
         /// Pages for evenkeel's own responses, for statuses without a page of the route.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
+        /// Statuses of endpoints whose responses are replaced by a page.
+        intercept: Vec<RangeInclusive<u16>> = INTERCEPT;
         /// Reports of the load to balancers in front; `None` = off.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
@@ -238,6 +241,7 @@ pub(crate) const OF_REQUESTS: &[&str] = &[
     "detect_loops",
     "errors",
     "error_pages",
+    "intercept",
     "request_id",
     "report_load",
     "redirect_https",
@@ -395,7 +399,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
     tls::check(section, mode, findings);
-    error_pages::check(section, findings);
+    error_pages::check_listener(section, findings);
     request_id::check(section, findings);
 }
 

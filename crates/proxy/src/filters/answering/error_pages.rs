@@ -1,66 +1,106 @@
-//! Error pages for clients that get no endpoint's response: the route's page, or else the listener's. Without a page,
-//! the client gets a line of text.
+//! Filter that sends error pages: instead of the lines of text of this proxy, and instead of those responses of endpoints
+//! that `intercept` names. The route's page goes before the listener's, and a page for fewer statuses before one for more.
+//! A page that is sent passes all filters anew, and no other page replaces it.
 
+use crate::body::response::{Response, TEXT};
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
+use crate::filters::row::Build;
+use crate::filters::services::copied::copied;
+use crate::filters::step::Step;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
+use crate::filters::template::value::Value;
 use crate::resource::Resource;
+use crate::side::request::SideRequest;
+use crate::side::send::{Destination, send};
+use crate::upstream::retries::Retries;
 use bytes::Bytes;
-use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond};
+use evenkeel_balance::Clock;
+use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond, Variable};
 use evenkeel_config::{Plan, Subject};
 use evenkeel_runtime::Diagnostic;
 use evenkeel_runtime::plane::reason;
+use evenkeel_wire::head::Table;
+use evenkeel_wire::http1::fields::append;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// A page for a range of statuses.
-#[derive(Debug)]
-pub struct ErrorPage {
-    statuses: RangeInclusive<u16>,
-    /// Value of `Content-Type`.
-    pub media_type: Box<str>,
-    pub body: Bytes,
-}
+/// Media type of a page from a file, unless the page states another type.
+pub const HTML: &str = "text/html; charset=utf-8";
 
+/// Time limit of a request for a page, if the route has no limit for requests.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Most bytes of a page that a pool sends.
+const SENT_MAX: u64 = 1 << 20;
+
+/// Fields of a response that belong to its connection or its framing.
+const OF_CONNECTION: [&str; 7] =
+    ["connection", "content-length", "keep-alive", "proxy-connection", "trailer", "transfer-encoding", "upgrade"];
+
+/// Fields of a request that are about its body, or for the response to another request.
+const OF_OTHERS: [&str; 11] = [
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+    "transfer-encoding",
+];
+
+/// Files of pages, read when a plan comes.
 #[derive(Debug, Default)]
 pub struct ErrorPages {
-    /// Pages by listener, pages for fewer statuses first.
-    listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
-    /// Pages by index of their route, in the same order.
-    routes: HashMap<usize, Vec<ErrorPage>>,
-    /// Bodies of routes that answer with a file, by index of their route.
-    bodies: HashMap<usize, Bytes>,
+    bodies: HashMap<PathBuf, Bytes>,
+    /// Responses of `errorfile`.
+    whole: HashMap<PathBuf, Arc<Whole>>,
+}
+
+/// A response from a file, with its head.
+#[derive(Debug)]
+pub struct Whole {
+    status: u16,
+    fields: Table,
+    body: Bytes,
 }
 
 impl Resource for ErrorPages {
     /// Reads the files of a plan, each once.
     ///
     /// # Errors
-    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with the subject that names it.
+    /// The files that cannot be read, are larger than [`ERROR_PAGE_MAX`] bytes, or are not a response, each with the
+    /// subject that names it.
     fn next(plan: &Plan, _: Option<&Arc<ErrorPages>>) -> Result<Arc<ErrorPages>, Vec<Diagnostic>> {
-        let mut files = HashMap::new();
         let (mut pages, mut wrong) = (ErrorPages::default(), Vec::new());
-        let mut note = |subject, of: (PathBuf, io::Error)| wrong.push(unreadable(subject, of));
-        let listeners = plan.listeners.iter().enumerate();
-        for (at, listener) in listeners.filter(|(_, listener)| !listener.error_pages.is_empty()) {
-            match read_all(&listener.error_pages, &mut files) {
-                Ok(read) => _ = pages.listeners.insert(listener.name.clone(), read),
-                Err(error) => note(Subject::Listener(at), error),
+        let mut note = |subject, of: &Path, error: &io::Error| wrong.push(unreadable(subject, of, error));
+        let of_listeners = plan.listeners.iter().enumerate().map(|(at, of)| (Subject::Listener(at), &of.error_pages));
+        let of_routes = plan.routes.iter().enumerate().map(|(id, of)| (Subject::Route(id), &of.filters.error_pages));
+        for (subject, page) in
+            of_listeners.chain(of_routes).flat_map(|(of, pages)| pages.iter().map(move |page| (of, page)))
+        {
+            if let Some(path) = &page.file {
+                pages.read(path).unwrap_or_else(|error| note(subject, path, &error));
             }
-        }
-        for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.filters.error_pages.is_empty()) {
-            match read_all(&route.filters.error_pages, &mut files) {
-                Ok(read) => _ = pages.routes.insert(id, read),
-                Err(error) => note(Subject::Route(id), error),
+            if let Some(path) = &page.errorfile {
+                pages.read_whole(path).unwrap_or_else(|error| note(subject, path, &error));
             }
         }
         for (id, route) in plan.routes.iter().enumerate() {
-            if let Action::Respond(Respond { file: Some(file), .. }) = &route.action {
-                match read(file) {
-                    Ok(body) => _ = pages.bodies.insert(id, body),
-                    Err(error) => note(Subject::Route(id), (file.clone(), error)),
-                }
+            if let Action::Respond(Respond { file: Some(path), .. }) = &route.action {
+                pages.read(path).unwrap_or_else(|error| note(Subject::Route(id), path, &error));
             }
         }
         if wrong.is_empty() { Ok(pages.into()) } else { Err(wrong) }
@@ -68,44 +108,64 @@ impl Resource for ErrorPages {
 }
 
 impl ErrorPages {
-    /// Body of a route that answers with a file.
-    pub fn body_of(&self, route: usize) -> Option<&Bytes> {
-        self.bodies.get(&route)
+    /// Content of a file of the plan.
+    pub fn body(&self, path: &Path) -> Option<&Bytes> {
+        self.bodies.get(path)
     }
 
-    /// Finds the page for a status: pages of the route before pages of the listener, and the page for the fewest
-    /// statuses first.
-    pub fn find(&self, listener: &str, route: usize, status: u16) -> Option<&ErrorPage> {
-        let owners = [self.routes.get(&route), self.listeners.get(listener)];
-        owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        if !self.bodies.contains_key(path) {
+            self.bodies.insert(path.into(), read(path)?);
+        }
+        Ok(())
+    }
+
+    fn read_whole(&mut self, path: &Path) -> io::Result<()> {
+        if !self.whole.contains_key(path) {
+            let whole = Whole::read(&read(path)?).map_err(io::Error::other)?;
+            self.whole.insert(path.into(), whole.into());
+        }
+        Ok(())
     }
 }
 
-fn read_all<'p>(
-    pages: &'p [plan::ErrorPage],
-    files: &mut HashMap<&'p Path, Bytes>,
-) -> Result<Vec<ErrorPage>, (PathBuf, io::Error)> {
-    let mut all = Vec::new();
-    for page in pages {
-        let body = match files.get(&*page.file) {
-            Some(body) => body.clone(),
-            None => read(&page.file).map_err(|error| (page.file.clone(), error))?,
-        };
-        files.insert(&page.file, body.clone());
-        let of = |statuses: &RangeInclusive<u16>| ErrorPage {
-            statuses: statuses.clone(),
-            media_type: page.media_type.as_str().into(),
-            body: body.clone(),
-        };
-        all.extend(page.statuses.iter().map(of));
+impl Whole {
+    /// Reads a response in HTTP/1, whose body extends to the end. Lines may end in LF alone.
+    ///
+    /// # Errors
+    /// The reason why it is not a response.
+    fn read(text: &[u8]) -> Result<Whole, String> {
+        let end = [&b"\r\n\r\n"[..], b"\n\n"]
+            .into_iter()
+            .filter_map(|end| Some((memchr::memmem::find(text, end)?, end.len())));
+        let (at, len) =
+            end.min().ok_or("it has no empty line behind its head: use `file` for a page without a head")?;
+        let head = std::str::from_utf8(&text[..at]).map_err(|_| "its head is not text")?;
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap_or_default().splitn(3, ' ');
+        let (version, status) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let status = status.parse().ok().filter(|status| (200..=599).contains(status) && version.starts_with("HTTP/"));
+        let status = status.ok_or("its first line is not like \"HTTP/1.1 503 Service Unavailable\"")?;
+        let mut fields = Table::default();
+        for line in lines {
+            let (name, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is not a field"))?;
+            let value = value.trim();
+            let is_plain =
+                evenkeel_wire::endpoint_head::is_token(name.as_bytes()) && !value.bytes().any(|b| b.is_ascii_control());
+            if !is_plain {
+                return Err(format!("{line:?} is not a field"));
+            }
+            if !OF_CONNECTION.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                fields.push(name.as_bytes(), value.as_bytes());
+            }
+        }
+        Ok(Whole { status, fields, body: Bytes::copy_from_slice(&text[at + len..]) })
     }
-    all.sort_by_key(|page| page.statuses.len());
-    Ok(all)
 }
 
-fn unreadable(of: Subject, (path, error): (PathBuf, io::Error)) -> Diagnostic {
+fn unreadable(of: Subject, path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::Machine {
-        problem: format!("error page {}: {}", path.display(), reason(&error)),
+        problem: format!("error page {}: {}", path.display(), reason(error)),
         help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
         of: vec![of],
     }
@@ -117,5 +177,251 @@ fn read(path: &Path) -> io::Result<Bytes> {
     match page.len() <= ERROR_PAGE_MAX {
         true => Ok(page.into()),
         false => Err(io::Error::other(format!("it is larger than the limit of {ERROR_PAGE_MAX} bytes"))),
+    }
+}
+
+/// Filter of a listener or route with pages.
+struct Pages {
+    /// Pages for fewer statuses first.
+    pages: Box<[Page]>,
+    /// Statuses of endpoints whose responses are replaced.
+    intercept: Box<[RangeInclusive<u16>]>,
+    /// Values of the request that fields of pages use, kept when the request comes.
+    kept: Box<[Value]>,
+    /// True if a page is from a pool, which gets the fields of the request.
+    wants_request: bool,
+}
+
+/// A page for some statuses.
+struct Page {
+    statuses: RangeInclusive<u16>,
+    source: Content,
+    status: Option<u16>,
+    fields: Box<[(Arc<str>, Value)]>,
+}
+
+/// Source of a page.
+#[derive(Clone)]
+enum Content {
+    Body(Arc<str>, Bytes),
+    Whole(Arc<Whole>),
+    /// Pool that is asked, and the path of the request if it is not the client's.
+    Pool(Rc<Destination>, Option<Arc<str>>),
+}
+
+/// State of a request that may get a page.
+#[derive(Default)]
+pub struct State {
+    /// Request for a page from a pool.
+    asked: Option<Box<SideRequest>>,
+    kept: Vec<Vec<u8>>,
+    /// Index of the page that is sent.
+    sent: Option<usize>,
+}
+
+pub fn of_listener(from: &Build<'_>) -> Option<Step> {
+    Pages::build(from, &from.listener.error_pages, &from.listener.intercept, "")
+}
+
+pub fn of_route(from: &Build<'_>) -> Option<Step> {
+    let filters = &from.route.as_ref()?.plan.filters;
+    Pages::build(from, &filters.error_pages, &filters.intercept, &from.route.as_ref()?.plan.name)
+}
+
+impl Pages {
+    fn build(from: &Build<'_>, pages: &[plan::ErrorPage], own: &[RangeInclusive<u16>], route: &str) -> Option<Step> {
+        let files = from.resources.of::<ErrorPages>();
+        let (mut kept, mut all) = (Vec::<Variable>::new(), Vec::new());
+        let mut pools =
+            from.route.as_ref().and_then(|route| route.services).map(|of| of.pages.iter()).into_iter().flatten();
+        for page in pages {
+            let typed = |otherwise: &str| page.media_type.as_deref().unwrap_or(otherwise).into();
+            let source = match page {
+                plan::ErrorPage { file: Some(path), .. } => Content::Body(typed(HTML), files.body(path)?.clone()),
+                plan::ErrorPage { errorfile: Some(path), .. } => Content::Whole(files.whole.get(path)?.clone()),
+                plan::ErrorPage { body: Some(body), .. } => {
+                    Content::Body(typed(TEXT), Bytes::copy_from_slice(body.as_bytes()))
+                }
+                plan::ErrorPage { path, .. } => {
+                    let of = from.route.as_ref()?;
+                    let core = of.prober.core();
+                    let to = Destination {
+                        pool: pools.next()?.clone(),
+                        prober: of.prober.clone(),
+                        retries: Retries::new(of.plan, core.index, of.workers, core.clock.now()),
+                        timeout: of.plan.timeouts.request.unwrap_or(TIMEOUT),
+                        answer_max: SENT_MAX,
+                    };
+                    Content::Pool(to.into(), path.clone())
+                }
+            };
+            for statuses in &page.statuses {
+                let mut value = |template| Value::of_response(template, route, &mut kept);
+                let fields = page.fields.iter().map(|(name, template)| (name.clone(), value(template))).collect();
+                all.push(Page { statuses: statuses.clone(), source: source.clone(), status: page.send_status, fields });
+            }
+        }
+        if all.is_empty() {
+            return None;
+        }
+        all.sort_by_key(|page| page.statuses.len());
+        let path = Rc::new(
+            from.route.as_ref().map_or_else(|| Parameters::of(std::iter::empty()), |of| Parameters::of_route(of.plan)),
+        );
+        Some(Box::new(Pages {
+            wants_request: all.iter().any(|page| matches!(page.source, Content::Pool(..))),
+            pages: all.into(),
+            intercept: own.into(),
+            kept: kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect(),
+        }))
+    }
+
+    /// Index of the page that replaces a response.
+    fn page(&self, cx: &Exchange<'_>, head: &ResponseHead<'_, '_, '_>) -> Option<usize> {
+        let is_replaced = match head.is_of_endpoint(cx) {
+            true => self.intercept.iter().any(|statuses| statuses.contains(&head.status)),
+            false => head.is_line,
+        };
+        is_replaced.then(|| self.pages.iter().position(|page| page.statuses.contains(&head.status)))?
+    }
+}
+
+impl Filter for Pages {
+    type State = State;
+
+    fn request(&self, own: &mut Own<State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if self.wants_request || !self.kept.is_empty() {
+            let asked = self.wants_request.then(|| copied(cx, head).into());
+            let source = Source { cx, request: Some(head.request), lines: &[], kept: &[], status: 0 };
+            let text = |value: &Value| {
+                let mut text = Vec::new();
+                // A value that does not fit makes its field unfit: the mark is a control character.
+                if value.render(&source, &mut text).is_err() {
+                    text.push(0);
+                }
+                text
+            };
+            let kept = self.kept.iter().map(text).collect();
+            *own = Some(Box::new(State { asked, kept, sent: None }));
+        }
+        Verdict::Next
+    }
+
+    fn response(&self, own: &mut Own<State>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        if let Some(state) = own.as_mut().filter(|state| state.sent.is_some()) {
+            return self.add_fields(state, cx, head);
+        }
+        if head.status < 400 {
+            return;
+        }
+        let Some(at) = self.page(cx, head) else { return };
+        let page = &self.pages[at];
+        let state = own.get_or_insert_default();
+        state.sent = Some(at);
+        let status = page.status.unwrap_or(head.status);
+        let response = match &page.source {
+            Content::Body(media_type, body) => Response::page(media_type.to_string(), body.clone()).status(status),
+            Content::Whole(whole) => whole.response(page.status),
+            Content::Pool(to, path) => {
+                let Some(asked) = state.asked.take() else { return };
+                fetched(to.clone(), *asked, path.clone(), (head.status, page.status))
+            }
+        };
+        // The response is from here on of this proxy.
+        cx.facts.serves_stored.set(false);
+        head.instead = Some(response.into());
+    }
+
+    fn did(&self, own: Option<&State>, _: &Exchange<'_>) -> Cow<'static, str> {
+        if own.is_some_and(|state| state.sent.is_some()) { "sent an error page".into() } else { "".into() }
+    }
+}
+
+impl Pure for Pages {}
+
+impl Pages {
+    /// Adds the fields of the page that is sent.
+    fn add_fields(&self, state: &State, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(page) = state.sent.and_then(|at| self.pages.get(at)) else { return };
+        let source = Source { cx, request: None, lines: &[], kept: &state.kept, status: head.status };
+        let mut text = cx.core.scratch();
+        for (name, value) in &page.fields {
+            text.clear();
+            if value.render(&source, &mut text).is_ok() && !text.is_empty() && !text.contains(&0) {
+                head.fields.leave_out(name);
+                append(&[name.as_bytes(), b": ", &text, b"\r\n"], head.added);
+            }
+        }
+        text.clear();
+        cx.core.give_back(text);
+    }
+}
+
+impl Whole {
+    fn response(&self, status: Option<u16>) -> Response {
+        let mut response = Response::page("", self.body.clone()).status(status.unwrap_or(self.status));
+        self.fields.iter().for_each(|(name, value)| response.fields.push(name, value));
+        response
+    }
+}
+
+/// Response that a pool sends for an error. `statuses`: of the error, and the one that the client is to get.
+fn fetched(
+    to: Rc<Destination>,
+    mut asked: SideRequest,
+    path: Option<Arc<str>>,
+    statuses: (u16, Option<u16>),
+) -> Response {
+    let (error, wanted) = statuses;
+    let is_other = |name: &[u8]| OF_OTHERS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    asked.fields = asked.fields.iter().filter(|(name, _)| !is_other(name)).collect();
+    (asked.method, asked.has_body) = ("GET".into(), false);
+    if let Some(path) = &path {
+        asked.target = path.replace("{status}", &error.to_string()).into();
+    }
+    Response::later(async move {
+        let failed = |why: &str| {
+            let why = format!("pool \"{}\" has sent no error page for {error}: {why}", to.pool.name);
+            Response::new(wanted.filter(|status| *status >= 400).unwrap_or(error), why)
+        };
+        match send(&to, &mut asked, None).await {
+            Ok(answer) if answer.is_whole => {
+                let of_pool = if path.is_none() { answer.status } else { error };
+                let mut response = Response::page("", answer.body).status(wanted.unwrap_or(of_pool));
+                let is_left =
+                    |name: &[u8]| OF_CONNECTION.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+                let fields = answer.fields.iter().filter(|(name, _)| !is_left(name));
+                fields.for_each(|(name, value)| response.fields.push(name, value));
+                response
+            }
+            Ok(_) => failed("it is larger than 1 MiB"),
+            Err(why) => failed(&why),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errorfile_is_a_response_with_its_head() {
+        let text = "HTTP/1.0 503 Service Unavailable\r\nCache-Control: no-cache\r\nConnection: close\r\n\
+                    Content-Type: text/html\r\n\r\n<p>busy\r\n\r\n</p>";
+        for text in [text.to_owned(), text.replace("\r\n", "\n")] {
+            let whole = Whole::read(text.as_bytes()).expect("a response");
+            assert_eq!(whole.status, 503);
+            assert!(whole.body.starts_with(b"<p>busy") && whole.body.ends_with(b"</p>"));
+            let names: Vec<_> = whole.fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+            assert_eq!(names, ["Cache-Control", "Content-Type"]);
+        }
+        for (text, why) in [
+            ("<html></html>", "no empty line"),
+            ("<html>\n\n</html>", "its first line"),
+            ("HTTP/1.1 99 x\n\n", "its first line"),
+            ("HTTP/1.1 503 x\nno field\n\n", "is not a field"),
+        ] {
+            assert!(Whole::read(text.as_bytes()).expect_err(text).contains(why), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Fixed responses of a route.
 
-use super::error_pages::ErrorPages;
+use super::error_pages::{ErrorPages, HTML};
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
@@ -9,9 +9,6 @@ use crate::filters::step::Step;
 use bytes::Bytes;
 use evenkeel_config::plan::Action;
 use std::sync::Arc;
-
-/// Media type of a body from a file, unless the route states another type.
-const HTML: &str = "text/html; charset=utf-8";
 
 struct Respond {
     status: u16,
@@ -23,7 +20,9 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let Action::Respond(respond) = &route.plan.action else { return None };
     let text = respond.body.as_ref().map(|body| (Bytes::copy_from_slice(body.as_bytes()), TEXT));
-    let body = text.or_else(|| from.resources.of::<ErrorPages>().body_of(route.id).map(|body| (body.clone(), HTML)));
+    let files = from.resources.of::<ErrorPages>();
+    let of_file = || respond.file.as_ref().and_then(|path| Some((files.body(path)?.clone(), HTML)));
+    let body = text.or_else(of_file);
     let page = body.map(|(body, media_type)| (body, respond.media_type.clone().unwrap_or_else(|| media_type.into())));
     Some(Box::new(Respond { status: respond.status, page }))
 }

@@ -21,6 +21,7 @@ use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
 use evenkeel_balance::Clock;
 use evenkeel_cache::decide::{is_error, validators};
+use evenkeel_cache::freshen::is_for;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
@@ -76,12 +77,13 @@ impl Behind {
         Behind { pools, counts: counts.clone(), whole_max: plan.whole_fetches_max as u64 }
     }
 
-    fn pool_of(&self, cx: &Exchange<'_>) -> Option<Rc<Destination>> {
+    /// Pool of a request, for further requests.
+    pub fn pool_of(&self, cx: &Exchange<'_>) -> Option<Rc<Destination>> {
         let is_of = |to: &&Rc<Destination>| cx.facts.pool.is_some_and(|pool| std::ptr::eq(&*to.pool, pool));
         self.pools.iter().find(is_of).cloned()
     }
 
-    /// Copies from a request for a part the values that a request for the whole response needs.
+    /// Copies from a request the values that another request for the whole response needs.
     pub fn part(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Part {
         let host = head.edits.host().unwrap_or(head.request.host);
         Part {
@@ -140,7 +142,18 @@ impl Behind {
         let sent = responses.moment(cx.core);
         let running = Running::new(&responses.shared);
         spawn(async move {
-            if let Ok(answer) = send(&to, &mut request, key).await {
+            let mut answer = send(&to, &mut request, key).await;
+            // For other content: fetched anew at once.
+            if let Ok(other) = &mut answer
+                && other.status == 304
+                && !is_for(due.entry.head(), &other.fields.fields())
+            {
+                let is_replaced =
+                    |name: &[u8]| REPLACED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+                request.fields = request.fields.iter().filter(|(name, _)| !is_replaced(name)).collect();
+                answer = send(&to, &mut request, key).await;
+            }
+            if let Ok(answer) = answer {
                 end(&responses, to.prober.core(), due, answer, sent);
             }
             // Otherwise the stored response stays as it is.
@@ -179,7 +192,8 @@ impl Whole {
     fn store(&mut self, responses: &Responses, core: &Core, mut answer: Answer) -> Option<Refusal> {
         let received = responses.moment(core);
         let fields = answer.fields.fields();
-        let reply = Reply { status: answer.status, fields: &fields, sent: self.sent, received };
+        let reply =
+            Reply { status: answer.status, fields: &fields, sent: self.sent, received, arrived: responses.date(core) };
         if !answer.is_whole {
             return Some(Refusal::BodyTooLarge);
         }
@@ -227,7 +241,7 @@ fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sen
     let received = responses.moment(core);
     let request = due.asked.request();
     let fields = answer.fields.fields();
-    let reply = Reply { status: answer.status, fields: &fields, sent, received };
+    let reply = Reply { status: answer.status, fields: &fields, sent, received, arrived: responses.date(core) };
     let refused = if answer.status == 304 {
         let (_, why) = responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
         if let Some(Why::Refusal(refusal)) = why { Some(refusal) } else { None }

@@ -2,10 +2,11 @@
 //! filters that change requests, so that it sees requests as endpoints would get them, and before the filters that
 //! change responses, so that it stores responses as endpoints sent them.
 
+use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};
 use super::fetch::{Asked, Fetch};
 use super::fill::{Ending, Filling, Kept};
-use super::responses::Responses;
+use super::responses::{Responses, answer_of, from_stored};
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use crate::cache::counts::CacheCounts;
@@ -22,11 +23,12 @@ use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
+use evenkeel_cache::freshen::is_for;
 use evenkeel_cache::invalidate;
 use evenkeel_cache::key::{Key, Place};
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::refusal::Bypass;
+use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::{storable, storable_whole};
@@ -323,8 +325,9 @@ impl Cache {
         }
         let Wish { lookup, key, is_collapsed, .. } = wish;
         let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
+        let again = entry.is_some().then(|| self.behind.part(cx, head).into());
         let fetch =
-            Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part };
+            Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part, again };
         *own = Some(Box::new(Stage::Fetching(fetch.into())));
         Verdict::Next
     }
@@ -369,10 +372,7 @@ impl Cache {
 
     /// Counts a response that the client gets, and changes its fields.
     fn answered(&self, cached: &Cached, head: &mut ResponseHead<'_, '_, '_>) {
-        // A response whose body is still to come counts at its end.
-        if !cached.is_open() {
-            cached.outcome().count(&self.counts);
-        }
+        cached.count(&self.counts);
         if !self.responses.policy.sends_tags {
             tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
@@ -410,8 +410,23 @@ impl Cache {
         if head.outcome.is_none() {
             return Cached::known(asked);
         }
+        if status == 304
+            && !fetch.lookup.is_head
+            && let Some(again) = fetch.again.take()
+            && let Some(entry) = fetch.entry.clone().filter(|entry| !is_for(entry.head(), head.fields))
+            && let Some(to) = self.behind.pool_of(cx)
+        {
+            self.responses.drop_variant(&fetch.key, &entry);
+            cx.facts.serves_stored.set(true);
+            let (outcome, fate) = (Outcome { is_stored: true, ..asked }, Fate::default());
+            let (lead, counts) = (fetch.lead.take(), Some(self.counts.clone()));
+            let ending = Ending { lead, now: cx.core.clock.now(), outcome, fate: fate.clone(), counts };
+            head.instead = Some(Anew::response(to, self.responses.clone(), &again, fetch, entry, ending).into());
+            return Cached::storing(outcome, fate);
+        }
         let request = fetch.asked.request();
-        let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
+        let arrived = self.responses.date(cx.core);
+        let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now, arrived };
         // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored response.
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
@@ -434,7 +449,8 @@ impl Cache {
             if let Some(entry) = &fetch.entry {
                 self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
-            return Cached::known(asked);
+            let why = Some(Why::Refusal(Refusal::Method));
+            return Cached::known(Outcome { why, ..asked });
         }
         if let Some(part) = &fetch.part
             && let Some((stored, length)) = storable_whole(&request, &fetch.lookup, &reply, &self.responses.policy)
@@ -528,25 +544,7 @@ fn has_conditions(edits: &Edits) -> bool {
 /// Stored response, turned into the response to a request: the whole, a part of it, or a 304.
 pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.facts.serves_stored.set(true);
-    let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
-    let body = match (&answer.body, answer.status) {
-        (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
-        // For a HEAD, only the length of the body counts.
-        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
-        (None, _) => bytes::Bytes::new(),
-    };
-    answer_of(&answer, entry.head(), now, body)
-}
-
-/// Response with the status of an answer, and with its fields from a stored response.
-fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) -> Response {
-    let mut response = Response::page("", body).status(answer.status);
-    answer.fields(stored, now, |name, value| {
-        if !name.eq_ignore_ascii_case(b"content-length") {
-            response.fields.push(name, value);
-        }
-    });
-    response
+    from_stored(entry, request, now)
 }
 
 #[cold]

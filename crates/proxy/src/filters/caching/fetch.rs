@@ -29,10 +29,11 @@ pub struct Fetch {
     pub is_collapsed: bool,
     /// Target, host and place of a request for a part of a response that is not stored.
     pub part: Option<Box<Part>>,
+    /// The same of a request that validates a stored response: its endpoint may have another response by now.
+    pub again: Option<Box<Part>>,
 }
 
-/// Request for a part of a response that is not stored, as the endpoint gets it. Has the values that a request for the
-/// whole needs.
+/// Request as the endpoint gets it, with the values that another request for the whole response needs.
 pub struct Part {
     pub target: Box<str>,
     /// Host; `None` for the host of the endpoint.

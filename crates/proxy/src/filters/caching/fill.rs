@@ -109,7 +109,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    fn settle(&mut self, refused: Option<Refusal>) {
+    /// Ends the response: stored, or not for this reason.
+    pub fn settle(&mut self, refused: Option<Refusal>) {
         let Some(counts) = self.counts.take() else { return };
         self.fate.set(refused);
         self.outcome.but(refused).count(&counts);

@@ -1,6 +1,7 @@
 //! Stored responses of a route under its rules: renewed, dropped, invalidated.
 
 use super::rules;
+use crate::body::response::Response;
 use crate::cache::keys::keys;
 use crate::cache::outcome::Why;
 use crate::cache::{Entry, SharedCache};
@@ -12,14 +13,16 @@ use crate::filters::template::lookup::Lookup;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use evenkeel_balance::Clock;
+use evenkeel_cache::answer::Answer;
 use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate::invalidated;
 use evenkeel_cache::key::{Key, KeyRules};
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::store::{Fate, Sequence};
+use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan;
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
@@ -62,8 +65,12 @@ impl Responses {
 
     /// The present time, for lifetimes and ages.
     pub fn moment(&self, core: &Core) -> Moment {
-        let now = core.clock.now();
-        Moment(self.shared.unix_ms(now, core.clock.unix_ms(now)))
+        self.shared.clock.moment_at(&core.clock, core.clock.now())
+    }
+
+    /// The present time by the wall clock, which dates of responses are compared with.
+    pub fn date(&self, core: &Core) -> Date {
+        self.shared.clock.wall_at(&core.clock, core.clock.now())
     }
 
     /// Stored response as a 304 renews it, and the reason why it is not stored, if it is not.
@@ -142,4 +149,27 @@ impl Responses {
             }
         }
     }
+}
+
+/// Response to a request, made of a stored response, or of one like it.
+pub fn from_stored(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+    let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
+    let body = match (&answer.body, answer.status) {
+        (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
+        // For a HEAD, only the length of the body counts.
+        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
+        (None, _) => bytes::Bytes::new(),
+    };
+    answer_of(&answer, entry.head(), now, body)
+}
+
+/// Response with the status of an answer, and with its fields from a stored response.
+pub fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) -> Response {
+    let mut response = Response::page("", body).status(answer.status);
+    answer.fields(stored, now, |name, value| {
+        if !name.eq_ignore_ascii_case(b"content-length") {
+            response.fields.push(name, value);
+        }
+    });
+    response
 }

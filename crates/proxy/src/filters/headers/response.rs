@@ -52,6 +52,9 @@ const SECURITY: [(&str, &str, bool); 3] = [
     ("Referrer-Policy", "strict-origin-when-cross-origin", false),
 ];
 
+/// Fields by which servers show what they are, and fields between them and a proxy.
+const HIDDEN: [&str; 5] = ["Server", "X-Powered-By", "X-AspNet-Version", "X-AspNetMvc-Version", "X-Accel-*"];
+
 /// Changes of the pools of a route that have any.
 struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
@@ -83,7 +86,9 @@ impl ResponseHeaders {
         path: Parameters,
         maps: &Arc<Maps>,
     ) -> Option<ResponseHeaders> {
-        let plan::ResponseHeaders { security, remove, rename, set, add, edits } = headers;
+        let plan::ResponseHeaders { security, hide, remove, rename, set, add, edits } = headers;
+        let hidden = HIDDEN.iter().filter(|_| *hide).map(|name| Arc::from(*name));
+        let remove = &hidden.chain(remove.iter().cloned()).collect::<Vec<Arc<str>>>();
         let mut kept = Vec::new();
         let mut changes = |keys: &Keys<'_>| {
             Changes::new(keys, |template: &_| Value::of_response(template, &route.name, &mut kept, maps))

@@ -103,7 +103,7 @@ impl Relay<'_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let arrived = Arrived { ends, outcome: Some(outcome), length: None, whole: None };
+        let arrived = Arrived { ends, outcome: Some(outcome), length: None, is_line: false, whole: None };
         let mut filtered = filter(self.record, status, fields, arrived);
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));

@@ -9,7 +9,7 @@ fn by_fields(attacks: &[&'static str]) -> Vec<(&'static str, Ask, Ask)> {
 }
 
 /// Fields that evenkeel removes from requests that may be stored, or sets itself.
-const REMOVED: [&str; 34] = [
+const REMOVED: [&str; 43] = [
     "X-Forwarded-Host: evil",
     "X-Forwarded-Host: evil|X-Forwarded-Host: evil",
     "X-Forwarded-Host: ",
@@ -40,6 +40,15 @@ const REMOVED: [&str; 34] = [
     "X-Host: evil",
     "X-HTTP-Host-Override: evil",
     "X-Url-Scheme: http",
+    "X-Script-Name: /evil",
+    "X-Scheme: http",
+    "X-Matched-Path: /evil",
+    "X-Invoke-Path: /evil",
+    "X-Invoke-Status: 500",
+    "X-Now-Route-Matches: 1=evil",
+    "X-Middleware-Prefetch: 1",
+    "X-Envoy-Original-Path: /evil",
+    "X-HTTP-Path-Override: /evil",
     "Front-End-Https: off",
     "Forwarded: for=6.6.6.6;host=evil;proto=http",
     "Client-Cert: :ZXZpbA==:",
