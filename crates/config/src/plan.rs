@@ -109,7 +109,9 @@ impl Plan {
             .pools
             .iter()
             .flat_map(|pool| pool.request_headers.templates().chain(pool.response_headers.templates()));
-        let templates = self.routes.iter().flat_map(|route| route.templates()).chain(of_pools);
+        let of_listeners = self.listeners.iter().flat_map(|listener| &listener.error_pages);
+        let of_listeners = of_listeners.flat_map(|page| page.templates());
+        let templates = self.routes.iter().flat_map(|route| route.templates()).chain(of_pools).chain(of_listeners);
         let of_maps = self.maps.iter().flat_map(|map| map.variables());
         let claim = |variable: &Variable| if let Variable::Claim(name) = variable { Some(name.clone()) } else { None };
         templates.flat_map(Template::variables).chain(of_maps).filter_map(claim).collect()

@@ -101,6 +101,13 @@ table! {
     }
 }
 
+impl ErrorPage {
+    /// Values of fields.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.fields.iter().map(|(_, value)| value)
+    }
+}
+
 /// The key `error_pages`, shared by listeners and routes.
 pub(super) const ERROR_PAGES: Key = Key {
     name: "error_pages",

@@ -1,6 +1,7 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
 use super::action::{self, ACTIONS, Action};
+use super::error_pages::ErrorPage;
 use super::filters::sets::USE;
 use super::filters::{self, Filters, Rewrite};
 use super::matching::{self, Match, Paths, ROUTE_MATCH, ROUTE_PATHS, RouteMatch};
@@ -180,7 +181,7 @@ impl Route {
         let redirect = redirect.into_iter().flat_map(|to| [&to.to, &to.host, &to.prefix, &to.path]).flatten();
         let rewrite = self.filters.rewrite.iter().flat_map(|to| [&to.prefix, &to.path, &to.to]).flatten();
         let fields = self.filters.request_headers.templates().chain(self.filters.response_headers.templates());
-        redirect.chain(rewrite).chain(fields)
+        redirect.chain(rewrite).chain(fields).chain(self.filters.error_pages.iter().flat_map(ErrorPage::templates))
     }
 
     /// Names of the pools that get requests: pools of the action first, then pools of filters.

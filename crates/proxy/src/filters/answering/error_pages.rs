@@ -5,6 +5,7 @@
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
+use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::services::copied::copied;
 use crate::filters::step::Step;
@@ -230,7 +231,7 @@ pub fn of_route(from: &Build<'_>) -> Option<Step> {
 
 impl Pages {
     fn build(from: &Build<'_>, pages: &[plan::ErrorPage], own: &[RangeInclusive<u16>], route: &str) -> Option<Step> {
-        let files = from.resources.of::<ErrorPages>();
+        let (files, maps) = (from.resources.of::<ErrorPages>(), from.resources.of::<Maps>());
         let (mut kept, mut all) = (Vec::<Variable>::new(), Vec::new());
         let mut pools =
             from.route.as_ref().and_then(|route| route.services).map(|of| of.pages.iter()).into_iter().flatten();
@@ -256,7 +257,7 @@ impl Pages {
                 }
             };
             for statuses in &page.statuses {
-                let mut value = |template| Value::of_response(template, route, &mut kept);
+                let mut value = |template| Value::of_response(template, route, &mut kept, maps);
                 let fields = page.fields.iter().map(|(name, template)| (name.clone(), value(template))).collect();
                 all.push(Page { statuses: statuses.clone(), source: source.clone(), status: page.send_status, fields });
             }
@@ -272,7 +273,7 @@ impl Pages {
             wants_request: all.iter().any(|page| matches!(page.source, Content::Pool(..))),
             pages: all.into(),
             intercept: own.into(),
-            kept: kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect(),
+            kept: kept.into_iter().map(|variable| Value::of_variable(variable, &path, maps)).collect(),
         }))
     }
 
@@ -292,7 +293,7 @@ impl Filter for Pages {
     fn request(&self, own: &mut Own<State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if self.wants_request || !self.kept.is_empty() {
             let asked = self.wants_request.then(|| copied(cx, head).into());
-            let source = Source { cx, request: Some(head.request), lines: &[], kept: &[], status: 0 };
+            let source = Source::of_request(cx, head.request, &[]);
             let text = |value: &Value| {
                 let mut text = Vec::new();
                 // A value that does not fit makes its field unfit: the mark is a control character.
@@ -343,7 +344,7 @@ impl Pages {
     /// Adds the fields of the page that is sent.
     fn add_fields(&self, state: &State, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let Some(page) = state.sent.and_then(|at| self.pages.get(at)) else { return };
-        let source = Source { cx, request: None, lines: &[], kept: &state.kept, status: head.status };
+        let source = Source::of_response(cx, head.status, &state.kept);
         let mut text = cx.core.scratch();
         for (name, value) in &page.fields {
             text.clear();
