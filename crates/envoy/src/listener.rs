@@ -201,12 +201,13 @@ fn joined(before: &Listener, made: Listener) -> Result<Listener, String> {
     let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(before).contains(one)).collect();
     let bare = |listener: &Listener| {
         let tls = listener.tls.clone().map(|tls| ListenerTls { certificates: Vec::new(), ..tls });
-        Listener { tls, ..listener.clone() }
+        Listener { tls, paths: before.paths, ..listener.clone() }
     };
     if bare(before) != bare(&made) {
         return Err("it differs from another chain in more than server names, certificates and routes".to_owned());
     }
     let mut all = before.clone();
+    all.paths = before.paths.min(made.paths);
     if let Some(tls) = &mut all.tls {
         tls.certificates.extend(new);
     }
@@ -240,7 +241,7 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
             node.refuse(name, why)?;
         }
     }
-    spelling::of_requests(node)?;
+    listener.paths = spelling::of_requests(node)?;
     for filter in node.nodes("http_filters") {
         filter.part(http_filter(filter)).map_err(|why| format!("http_filters: {why}"))?;
     }
@@ -328,6 +329,7 @@ mod tests {
     use crate::schema::LISTENER;
     use crate::testing::encoded;
     use crate::wire::resource;
+    use evenkeel_config::plan::Paths;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
@@ -431,21 +433,36 @@ mod tests {
             assert_eq!(unread, [""; 0]);
             all.into_iter().collect::<Vec<_>>().join(", ")
         };
-        // Istio sets the first two everywhere.
-        assert_eq!(
-            noted(&[("normalize_path", json!("\u{8}\u{1}")), ("merge_slashes", json!(true))]),
-            "merge_slashes, normalize_path"
-        );
-        assert_eq!(noted(&[("path_with_escaped_slashes_action", json!(4))]), "path_with_escaped_slashes_action");
+        assert_eq!(noted(&[("path_with_escaped_slashes_action", json!(2))]), "path_with_escaped_slashes_action");
         let options = json!({ "headers_with_underscores_action": 2 });
         assert_eq!(noted(&[("common_http_protocol_options", options)]), "headers_with_underscores_action");
         let none = [
-            ("normalize_path", json!({})),
-            ("merge_slashes", json!(false)),
+            ("normalize_path", json!("\u{8}\u{1}")),
+            ("merge_slashes", json!(true)),
             ("path_with_escaped_slashes_action", json!(1)),
             ("server_name", json!("x")),
         ];
         assert_eq!(noted(&none), "");
+    }
+
+    #[test]
+    fn settings_of_paths_become_those_of_the_listener() {
+        let paths = |settings: &[(&str, Value)]| {
+            let mut chain = json!({ "filters": [manager("web")] });
+            for (key, value) in settings {
+                chain["filters"][0]["typed_config"][*key] = value.clone();
+            }
+            read(&listener(json!([chain]))).expect("it can be kept").listener.paths
+        };
+        let normalize = || ("normalize_path", json!("\u{8}\u{1}"));
+        let escaped = |action: u64| ("path_with_escaped_slashes_action", json!(action));
+        assert_eq!(paths(&[]), Paths::AsSent);
+        assert_eq!(paths(&[("normalize_path", json!({})), escaped(1)]), Paths::AsSent);
+        // Istio sets these two everywhere.
+        assert_eq!(paths(&[normalize(), ("merge_slashes", json!(true))]), Paths::Normalise);
+        assert_eq!(paths(&[("merge_slashes", json!(true)), escaped(1)]), Paths::Normalise);
+        assert_eq!(paths(&[escaped(4)]), Paths::Normalise);
+        assert_eq!(paths(&[normalize(), escaped(2)]), Paths::Refuse);
     }
 
     #[test]
@@ -485,7 +502,6 @@ mod tests {
                 "\"lua\" is not kept",
             ),
             (with("xff_num_trusted_hops", json!(1)), "xff_num_trusted_hops"),
-            (with("path_with_escaped_slashes_action", json!(2)), "path_with_escaped_slashes_action: REJECT_REQUEST"),
             (
                 with("common_http_protocol_options", json!({ "headers_with_underscores_action": 1 })),
                 "headers_with_underscores_action: REJECT_REQUEST",

@@ -158,7 +158,7 @@ messages! {
             5 http_filters Of(&HTTP_FILTER), 9 http2_protocol_options Of(&HTTP2_OPTIONS),
             16 forward_client_cert_details Word(words::FORWARD_CERTIFICATE), 19 xff_num_trusted_hops Number,
             23 upgrade_configs Of(&UPGRADE_CONFIG), 24 stream_idle_timeout Of(&DURATION),
-            29 max_request_headers_kb Of(&WRAPPED),
+            29 max_request_headers_kb Of(&WRAPPED), 30 normalize_path Of(&WRAPPED), 33 merge_slashes Number,
             35 common_http_protocol_options Of(&HTTP_OPTIONS), 41 request_headers_timeout Of(&DURATION),
             45 path_with_escaped_slashes_action Word(words::ESCAPED_SLASHES);
         ignored: 2 stat_prefix, 12 drain_timeout, 13 access_log, 14 use_remote_address, 15 generate_request_id,
@@ -173,7 +173,7 @@ messages! {
             37 always_set_request_id_in_response, 39 strip_matching_host_port, 42 strip_any_host_port,
             47 strip_trailing_host_dot, 48 scheme_header_transformation, 49 proxy_status_config,
             51 append_x_forwarded_port, 58 http1_safe_max_connection_duration;
-        noted: 28 request_timeout, 30 normalize_path, 33 merge_slashes, 43 path_normalization_options;
+        noted: 28 request_timeout, 43 path_normalization_options;
         refused: 21 skip_xff_append, 22 via, 31 scoped_routes, 38 local_reply_config,
             46 original_ip_detection_extensions, 50 typed_header_validation_config,
             52 early_header_mutation_extensions, 53 add_proxy_protocol_connection_state,

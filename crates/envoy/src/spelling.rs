@@ -1,24 +1,32 @@
-//! Settings about spellings of paths and of names of fields, which no listener of a plan has. A rejection is refused: its
-//! operator relies on it. The others are noted, see [`Node::note`].
+//! Settings about spellings of paths, which become `paths` of the listener, and of names of fields, which no listener of
+//! a plan has. There a rejection is refused: its operator relies on it. The others are noted, see [`Node::note`].
 
 use crate::node::Node;
+use evenkeel_config::plan::Paths;
 
 /// Reason for which a rejection is refused.
 const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would pass";
 
-/// Reads the settings of a connection manager.
+/// Reads the settings of a connection manager. Returns the setting for paths that servers may read in several ways.
 ///
 /// # Errors
 /// The setting that rejects requests.
-pub fn of_requests(manager: &Node<'_>) -> Result<(), String> {
+pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
     const KEEP_UNCHANGED: u64 = 1;
     const REJECT_REQUEST: u64 = 2;
-    match manager.number("path_with_escaped_slashes_action") {
-        0 | KEEP_UNCHANGED => {}
-        REJECT_REQUEST => manager.refuse("path_with_escaped_slashes_action", PASSES)?,
-        _ => manager.note("path_with_escaped_slashes_action"),
-    }
-    manager.node("common_http_protocol_options").map_or(Ok(()), of_fields)
+    let normalises = manager.wrapped("normalize_path") == Some(1);
+    let normalises = manager.flag("merge_slashes") || normalises;
+    let paths = match manager.number("path_with_escaped_slashes_action") {
+        0 | KEEP_UNCHANGED if !normalises => Paths::AsSent,
+        REJECT_REQUEST => {
+            // Escaped slashes that lead to no other route pass.
+            manager.note("path_with_escaped_slashes_action");
+            Paths::Refuse
+        }
+        _ => Paths::Normalise,
+    };
+    manager.node("common_http_protocol_options").map_or(Ok(()), of_fields)?;
+    Ok(paths)
 }
 
 /// Reads the settings of the protocol of a listener or a cluster.

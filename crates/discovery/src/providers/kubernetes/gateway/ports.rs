@@ -7,7 +7,8 @@ use crate::providers::kubernetes::services::certificates::Shown;
 use crate::providers::kubernetes::services::names;
 use crate::providers::parts::Piece;
 use evenkeel_config::plan::{
-    Action, ClientAuth, ClientAuthMode, HostPattern, Listener, ListenerTls, Match, Mode, Pem, Pool, Respond, Route,
+    Action, ClientAuth, ClientAuthMode, HostPattern, Listener, ListenerTls, Match, Mode, Paths, Pem, Pool, Respond,
+    Route,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -121,8 +122,10 @@ impl Port {
             };
             ListenerTls { certificates, client_auth, host_groups, ..ListenerTls::default() }
         });
-        let listener =
-            Listener { mode, tls, h2c: self.protocol == Protocol::Http, ..Listener::new(&self.name, self.addr) };
+        // The Gateway API leaves it open. Envoy's and NGINX's Gateways normalise paths.
+        let paths = if mode == Mode::Http { Paths::Normalise } else { Paths::default() };
+        let h2c = self.protocol == Protocol::Http;
+        let listener = Listener { mode, tls, h2c, paths, ..Listener::new(&self.name, self.addr) };
         Some(Piece::new(&self.of(gateways), Arc::new(listener)))
     }
 

@@ -10,7 +10,7 @@ use crate::providers::kubernetes::statuses::events::REFUSED;
 use crate::providers::kubernetes::world::objects::{Key, Reference};
 use crate::providers::kubernetes::world::store::World;
 use crate::providers::parts::{Part, Piece, Refusal};
-use evenkeel_config::plan::{Certificate, HostPattern, KubernetesProvider, Listener, ListenerTls, Mode};
+use evenkeel_config::plan::{Certificate, HostPattern, KubernetesProvider, Listener, ListenerTls, Mode, Paths};
 use evenkeel_tls::inspect::names_pem;
 use evenkeel_tls::pair::self_signed_pem;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -203,7 +203,8 @@ fn add_one(
             let of: Arc<str> = format!("Ingresses at port {}", addr.port()).into();
             let name = names::listener(addr, false);
             let tls = certificates.map(|certificates| ListenerTls { certificates, ..ListenerTls::default() });
-            let listener = Listener { tls, ..Listener::new(&name, addr) };
+            // As ingress-nginx does.
+            let listener = Listener { tls, paths: Paths::Normalise, ..Listener::new(&name, addr) };
             part.listeners.push(Piece::new(&of, Arc::new(listener)));
             (of, name)
         }
