@@ -104,9 +104,11 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
     // loop over the registry.
     let of_files = |key: &str| key == ".version" || key.starts_with(".include");
     let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
-    // Criteria are the same tables in each alternative and under `not`, and so are expected values.
+    // Criteria are the same tables in each alternative and under `not`, and so are expected values, and pages of
+    // listeners and routes.
     let same = |keys: BTreeSet<String>| -> BTreeSet<String> {
-        let set = |key: String| key.replace(".filters.", ".route.").replace(".defaults.route.", ".route.");
+        let pages = |key: String| key.replace(".listener.error_pages.", ".route.error_pages.");
+        let set = |key: String| pages(key.replace(".filters.", ".route.").replace(".defaults.route.", ".route."));
         let one = |key: String| set(key).replace(".match.any.", ".match.").replace(".match.not.", ".match.");
         let value =
             |key: String| key.replace(".match.query.", ".match.header.").replace(".match.cookie.", ".match.header.");

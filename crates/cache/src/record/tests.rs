@@ -142,10 +142,10 @@ fn purges_are_read_as_they_were_written() {
 fn a_record_of_another_version_is_named() {
     let frame = Frame::of(Kind::End, 7, b"", b"").expect("a short one");
     let mut bytes = frame.bytes();
-    bytes[3] = 2;
+    bytes[3] = VERSION + 1;
     let refused = Frame::read(&bytes).expect_err("another version");
-    assert_eq!(refused, Broken::Version(2));
-    assert_eq!(refused.to_string(), "record of format 2; this build reads format 1");
+    assert_eq!(refused, Broken::Version(VERSION + 1));
+    assert_eq!(refused.to_string(), "record of format 3; this build reads format 2");
     // Only responses have bodies: none is skipped unread.
     let frame = Frame::of(Kind::Purge, 7, b"", b"body").expect("a short one");
     assert_eq!(Frame::read(&frame.bytes()), Err(Broken::Frame));

@@ -599,7 +599,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         "entry of error_pages",
         &[
             ("code codes statuscode error errorcode", "status = [503]"),
-            ("page path url", "file = <\"/etc/evenkeel/503.html\">"),
+            ("page url", "file = <\"/etc/evenkeel/503.html\">"),
         ],
     ),
     (

@@ -291,6 +291,26 @@ async fn security_is_a_set_of_fields_of_which_the_endpoint_and_the_route_may_cho
 }
 
 #[tokio::test]
+async fn fields_that_show_what_runs_are_hidden_where_they_are_to_be() {
+    let endpoint = Endpoint::answering(|_| {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nserver: x/1\r\nX-Powered-By: y\r\nX-AspNet-Version: 4\r\n\
+          x-accel-expires: 9\r\nX-Kept: 1\r\n\r\n"
+            .to_vec()
+    });
+    let rest = "[[route]]\npool = 'web'\nresponse_headers = { hide = true }\n\
+                [[route]]\npool = 'web'\nmatch = { path = '/open' }\n";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", rest);
+    for client in CLIENTS {
+        for (path, count) in [("/", 0), ("/open", 4)] {
+            let answer = ask(client, &proxy, path, &[]).await;
+            let hidden = ["server", "x-powered-by", "x-aspnet-version", "x-accel-expires"];
+            assert_eq!(hidden.iter().filter(|name| field(&answer, name).is_some()).count(), count, "{client} {path}");
+            assert_eq!(field(&answer, "x-kept"), Some("1"), "{client} {path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn cookies_of_endpoints_get_attributes_and_that_of_a_session_keeps_its_own() {
     let echoes = Echoes::start();
     let rest = "sticky = { secret = 'a secret of tests' }\n[[route]]\npool = 'web'\n\

@@ -120,7 +120,7 @@ fn a_reload_reads_a_page_again_and_one_without_the_page_changes_nothing() {
 }
 
 /// A proxy whose route has pages, and an endpoint that answers with the status in the path, or not at all.
-fn intercepting(route: &str, behind: &str) -> (Proxy, Endpoint) {
+fn intercepting(route: &str, behind: &str) -> (Endpoint, Proxy) {
     let endpoint = Endpoint::answering(|request| {
         let status = request.line().split(' ').nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
         match status.parse::<u16>() {
@@ -129,7 +129,9 @@ fn intercepting(route: &str, behind: &str) -> (Proxy, Endpoint) {
         }
     });
     let route = format!("[[route]]\npool = \"web\"\n{route}\n{behind}");
-    (Proxy::with(&[endpoint.addr], "h2c = true", "", &route), endpoint)
+    // The proxy ends first, and with it its connections.
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", &route);
+    (endpoint, proxy)
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn responses_of_endpoints_are_replaced_where_they_are_to_be() {
     let pages = "intercept = [404, \"500-599\"]\nerror_pages = [\n\
         { status = [\"4xx\"], body = \"none\", fields = { X-Path = \"{path}\", X-Status = \"{status}\" } },\n\
         { status = [\"5xx\"], body = \"{}\", type = \"application/json\", send_status = 200 } ]";
-    let (proxy, _endpoint) = intercepting(pages, "");
+    let (_endpoint, proxy) = intercepting(pages, "");
     for (path, status, media_type, body) in [
         ("/200", 200, None, "own"),
         ("/403", 403, None, "own"),
@@ -165,7 +167,7 @@ fn an_errorfile_is_sent_with_its_head() {
     let file =
         Page::new(b"HTTP/1.0 599 Busy\r\nCache-Control: no-cache\r\nConnection: close\r\nX-Is: file\r\n\r\nbusy");
     let path = file.0.to_str().expect("a name of ours");
-    let (proxy, _endpoint) =
+    let (_endpoint, proxy) =
         intercepting(&format!("intercept = [\"5xx\"]\nerror_pages = [{{ status = [503], errorfile = {path:?} }}]"), "");
     let mut client = proxy.client();
     for _ in 0..2 {
@@ -191,7 +193,7 @@ fn a_pool_sends_the_page_once() {
         _ => b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno".to_vec(),
     });
     let behind = format!("[pool.pages]\nendpoints = [\"{}\"]\n", pages.addr);
-    let (proxy, endpoint) = intercepting(
+    let (endpoint, proxy) = intercepting(
         "intercept = [\"5xx\"]\nerror_pages = [ { status = [\"5xx\"], pool = \"pages\" },\n\
          { status = [503], pool = \"pages\", path = \"/errors/{status}.html?x=1\", fields = { X-More = \"1\" } } ]",
         &behind,
@@ -224,7 +226,7 @@ fn a_pool_sends_the_page_once() {
 #[test]
 fn a_pool_that_sends_no_page_is_a_line_of_text() {
     let behind = "[pool.pages]\nendpoints = [{ addr = \"127.0.0.1:2\", drain = true }]\n";
-    let (proxy, _endpoint) =
+    let (_endpoint, proxy) =
         intercepting("intercept = [503]\nerror_pages = [{ status = [503], pool = \"pages\" }]", behind);
     let response = proxy.client().get("/503");
     assert_eq!(response.status(), 503);
