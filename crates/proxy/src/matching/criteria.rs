@@ -71,7 +71,7 @@ impl Criteria {
         self.meets_with(request, b"", sender)
     }
 
-    /// The same for a request to which lines of fields have been added.
+    /// Like [`meets`](Self::meets), for a request to which lines of fields have been added.
     #[inline]
     pub fn meets_with(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender) -> bool {
         self.wanted.iter().all(|one| one.meets(request, added, sender))
