@@ -104,11 +104,20 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
     // loop over the registry.
     let of_files = |key: &str| key == ".version" || key.starts_with(".include");
     let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
-    // Criteria are the same tables in each alternative and under `not`, and so are expected values, and pages of
-    // listeners and routes.
+    // Criteria are the same tables in each alternative, in conditions and under `not`, and so are expected values, and
+    // pages of listeners and routes.
     let same = |keys: BTreeSet<String>| -> BTreeSet<String> {
         let pages = |key: String| key.replace(".listener.error_pages.", ".route.error_pages.");
         let set = |key: String| pages(key.replace(".filters.", ".route.").replace(".defaults.route.", ".route."));
+        let when = |key: String| {
+            let key = set(key).replace(".pool.", ".route.").replace(".edits.when.request.", ".edits.when.");
+            let key = key.replace(".request_headers.edits.when.", ".match.");
+            match key.contains(".edits.when.status") {
+                true => key,
+                false => key.replace(".response_headers.edits.when.", ".match."),
+            }
+        };
+        let set = |key: String| if key.contains("_headers.edits.") { when(key) } else { set(key) };
         let one = |key: String| set(key).replace(".match.any.", ".match.").replace(".match.not.", ".match.");
         let value =
             |key: String| key.replace(".match.query.", ".match.header.").replace(".match.cookie.", ".match.header.");

@@ -193,6 +193,9 @@ fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String
 /// Rewriting of the parts of a path that an expression matches.
 fn found(substitute: &Node<'_>) -> Result<Rewrite, String> {
     let search = substitute.node("pattern").and_then(|pattern| pattern.text("regex")).unwrap_or_default();
+    if search.is_empty() {
+        return Err("regex_rewrite has no pattern".to_owned());
+    }
     compile_regex(search).map_err(|why| format!("regex_rewrite: {search:?} is not a regular expression: {why}"))?;
     let to = Template::of_groups(substitute.text("substitution").unwrap_or_default(), '\\', search);
     let to = to.map_err(|why| format!("regex_rewrite: {why}"))?;

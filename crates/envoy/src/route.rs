@@ -332,6 +332,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_rewritten_where_an_expression_matches() {
+        let rewrite = |regex: &str, to: &str| {
+            let substitute = json!({ "pattern": { "regex": regex }, "substitution": to });
+            let rewrite = planned(&route(json!({ "cluster": "web", "regex_rewrite": substitute }))).filters.rewrite;
+            rewrite.map(|rewrite| (rewrite.search, rewrite.to.map(|to| to.to_string())))
+        };
+        let wanted = (Some("^/s/([^/]+)/(.*)$".into()), Some("/i/{1}-{2}".to_owned()));
+        assert_eq!(rewrite("^/s/([^/]+)/(.*)$", "/i/\\1-\\2"), Some(wanted));
+    }
+
+    #[test]
     fn fields_are_changed_from_the_route_to_the_whole() {
         let add = |key: &str, value: &str, action: u64| json!({ "header": { "key": key, "value": value }, "append_action": action });
         let mut json = route(json!({ "cluster": "web" }));

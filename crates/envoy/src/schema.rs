@@ -356,9 +356,7 @@ messages! {
         kept: 2 regex Text;
         ignored: 1 google_re2;
     }
-    REGEX_SUBSTITUTE {
-        kept: 1 pattern Of(&REGEX_MATCHER), 2 substitution Text;
-    }
+    REGEX_SUBSTITUTE { kept: 1 pattern Of(&REGEX_MATCHER), 2 substitution Text; }
     ROUTE_ACTION {
         kept: 1 cluster Text, 3 weighted_clusters Of(&WEIGHTED_CLUSTERS), 5 prefix_rewrite Text,
             6 host_rewrite_literal Text, 7 auto_host_rewrite Of(&WRAPPED), 8 timeout Of(&DURATION),

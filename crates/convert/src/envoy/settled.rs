@@ -24,7 +24,7 @@ const OF_KEYS: [(&str, &str, &str); 9] = [
     ("access_log", "the access log is off unless it is set", "telemetry.access_log.path = \"stdout\""),
     ("rate_limits", NO_COUNTERPART, "limits of the [[route]]"),
     ("cors", NO_COUNTERPART, "cors of the [[route]]"),
-    ("regex_rewrite", NO_COUNTERPART, "rewrite of the [[route]], with a parameter of its path"),
+    ("regex_rewrite", NO_COUNTERPART, "redirect of the [[route]], with groups of the search of its match"),
     ("internal_redirect_policy", NO_COUNTERPART, "redirects are forwarded to clients"),
     ("request_timeout", "the time for a whole request has no limit here", "timeouts.request of the [[route]]"),
     ("max_connections", "pools have no limit of connections", "limits.requests_per_endpoint of the pool"),

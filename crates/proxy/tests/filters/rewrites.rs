@@ -315,7 +315,7 @@ pool = "web"
 match = { path = "/decoded" }
 rewrite = { path = "/d/{query.q|url_decode}" }
 [[route]]
-match = { search = "^/old/([0-9]+)(/|$)" }
+match = { prefix = "/old", search = "^/old/([0-9]+)(/|$)" }
 redirect = { path = "/new/{1}", status = 301 }
 [[route]]
 match = { path = "/login" }

@@ -121,7 +121,7 @@ impl Captures {
 }
 
 impl Groups {
-    /// Groups of no match.
+    /// Result for values that are not found by an expression: every group is absent.
     pub const NONE: &'static Groups = &Groups([None; 2 * GROUPS_MAX]);
 
     /// Place of a group in the value; `None` if it is not part of the match.

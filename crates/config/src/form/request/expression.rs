@@ -53,8 +53,9 @@ pub(super) struct Program {
 /// Part of a value that an expression has to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Extent {
+    /// `regex`: the first byte up to the last.
     Whole,
-    /// Any part of the value.
+    /// `search`: any run of bytes.
     Part,
 }
 

@@ -24,11 +24,11 @@ pub enum Function {
     After(Arc<str>),
     /// Word of this number between characters of a list, from the end if negative. Empty words do not count.
     Word(i32, Arc<str>),
-    /// The same, but empty words count.
+    /// Like [`Function::Word`], but empty words count.
     Field(i32, Arc<str>),
-    /// Text that replaces each occurrence of another.
+    /// The second text for each occurrence of the first.
     Replace(Arc<str>, Arc<str>),
-    /// Percent escapes decoded.
+    /// Bytes for their percent escapes; text that is not an escape stays.
     UrlDecode,
     /// Percent escapes for all bytes other than letters, digits and `-._~`.
     UrlEncode,
@@ -40,7 +40,6 @@ pub enum Function {
     Default(Arc<str>),
 }
 
-/// Arguments of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
     None,
@@ -54,7 +53,7 @@ struct Row {
     /// Call of the function, for messages.
     example: &'static str,
     arguments: Arguments,
-    /// Creates it of a number and of texts, of which those that it has no use for are 0 and empty.
+    /// Creates the function of a number and two texts. Unused arguments are 0 and empty.
     of: fn(i32, Arc<str>, Arc<str>) -> Function,
 }
 

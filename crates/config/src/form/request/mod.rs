@@ -1,8 +1,8 @@
 //! Forms of parts of requests: paths and their patterns, hosts and fields for endpoints, values with
 //! variables, and tokens with their keys.
 
-// Order: key_source, path_parts, path, pieces, captures, expression_set, regex, expressions, expression, send_host, template,
-// function, variable, foreign_variables, token_field, field_name
+// Order: key_source, path_parts, path, pieces, send_host, template, function, variable, foreign_variables, captures,
+// expression_set, regex, expressions, expression, token_field, field_name
 pub(super) mod captures;
 mod expression;
 mod expression_set;

@@ -47,9 +47,6 @@ pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
     if text.len() > LENGTH_MAX {
         return Err(bad(format!("it is longer than {LENGTH_MAX} bytes"), "shorten it"));
     }
-    if of.is_path() {
-        path_text(text, of)?;
-    }
     if let Some(found) = variable_in(text) {
         return Err(not_ours(&found));
     }
@@ -73,7 +70,11 @@ pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
         rest = after;
     }
     parts.text(rest);
-    Ok(Template { source: text.into(), parts: parts.finish() })
+    let template = Template { source: text.into(), parts: parts.finish() };
+    if of.is_path() {
+        check_path(&template, of)?;
+    }
+    Ok(template)
 }
 
 /// Names for characters with which variables of other proxies begin.
@@ -120,30 +121,34 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 
 /// Parses a host to redirect to.
 pub(in crate::form) fn host(text: &str) -> Result<Template, Misfit> {
-    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._{}".contains(c);
-    if text.is_empty() || !text.chars().all(is_host) {
+    let template = read(text, Use::Request)?;
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if text.is_empty() || !template.shape().chars().all(is_host) {
         let help = "write a name without scheme and port, such as \"www.example.com\" or \"www.{host}\"";
         return Err(bad(format!("{} is not a host", quoted(text)), help));
     }
-    read(text, Use::Request)
+    Ok(template)
 }
 
 /// Parses a URL or a path to redirect to.
 pub(in crate::form) fn location(text: &str) -> Result<Template, Misfit> {
+    let template = read(text, Use::Location)?;
     let is_url = ["https://", "http://", "{scheme}://"].iter().any(|scheme| text.starts_with(scheme));
     let is_path = text.starts_with('/') && !text.starts_with("//");
-    if !is_url && !is_path || text.contains(char::is_whitespace) || !text.is_ascii() {
+    if !is_url && !is_path || !template.shape().bytes().all(|b| b.is_ascii_graphic()) {
         let help = "write a URL, as \"https://{host}{path}\", or a path with one slash in front";
         return Err(bad(format!("{} is neither a URL nor a path", quoted(text)), help));
     }
-    read(text, Use::Location)
+    Ok(template)
 }
 
-/// Checks the text of a path: absolute, without query unless it is a target, and nothing that needs an escape.
-fn path_text(text: &str, of: Use) -> Result<(), Misfit> {
+/// Checks the text of a path: nothing that needs an escape, and unless it is a target, absolute and without query.
+fn check_path(template: &Template, of: Use) -> Result<(), Misfit> {
+    let (text, whole) = (&*template.shape(), &*template.source);
     let help = match () {
-        () if text.is_empty() || !text.starts_with('/') => {
-            Some(("it does not start with a slash", format!("write {}", quoted(&format!("/{text}")))))
+        // A part of a path may be replaced.
+        () if of == Use::Path && !text.starts_with('/') => {
+            Some(("it does not start with a slash", format!("write {}", quoted(&format!("/{whole}")))))
         }
         () if text.contains('#') || of == Use::Path && text.contains('?') => {
             Some(("it has a query or a fragment", "leave it out: the client's query is kept".to_string()))
@@ -152,11 +157,13 @@ fn path_text(text: &str, of: Use) -> Result<(), Misfit> {
             "only visible ASCII characters can be in it",
             "write other characters percent-encoded: \"%20\"".to_string(),
         )),
-        () if text.starts_with("//") => Some(("it begins with two slashes", "write one".to_string())),
+        () if of == Use::Path && text.starts_with("//") => {
+            Some(("it begins with two slashes", "write one".to_string()))
+        }
         () => None,
     };
     match help {
-        Some((why, help)) => Err(Misfit::new(Code::BadPath, format!("{} is not a path: {why}", quoted(text)), help)),
+        Some((why, help)) => Err(Misfit::new(Code::BadPath, format!("{} is not a path: {why}", quoted(whole)), help)),
         None => Ok(()),
     }
 }
@@ -255,6 +262,12 @@ impl Template {
         (of(&[&self.parts[..at], &[text(before)]]), Some(of(&[&[text(after)], &self.parts[at + 1..]])))
     }
 
+    /// The text with a letter for each variable, whose functions may have any text.
+    fn shape(&self) -> String {
+        let part = |part: &TemplatePart| if let TemplatePart::Text(text) = part { text.clone() } else { "x".into() };
+        self.parts.iter().map(part).collect::<Vec<Arc<str>>>().concat()
+    }
+
     /// Literal texts and variables, in order.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
@@ -345,6 +358,11 @@ mod tests {
         assert_eq!(functions("/?q={query.q|url_decode}", Use::Location), [Function::UrlDecode, Function::UrlEncode]);
         assert_eq!(functions("/a?q={1}", Use::Target), [Function::QueryEncode]);
         assert_eq!(functions("/a{1}?q", Use::Target), []);
+        assert!(read("-", Use::Target).is_ok() && read("", Use::Target).is_ok() && read("/a#b", Use::Target).is_err());
+        // What functions have is not text of the path.
+        assert_eq!(functions("/{header.x|before('?# ')}", Use::Path), [Function::Before("?# ".into())]);
+        assert!(host("a.{header.x|before('/@')}").is_ok() && location("https://a/{query.q|default(' ')}").is_ok());
+        assert!(host("a/{host}").is_err() && location("https://a/ {host}").is_err() && location("{host}").is_err());
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //! changes are in [`edits`]. See
 //! [`RequestHeaders`] and [`ResponseHeaders`].
 
-use super::edits::{self, REQUEST_EDITS, RESPONSE_EDITS, RequestEdit, ResponseEdit};
+use super::edits::{
+    self, ADD_REQUEST, ADD_RESPONSE, REMOVE, RENAME, REQUEST_EDITS, RESPONSE_EDITS, RequestEdit, ResponseEdit,
+    SET_REQUEST, SET_RESPONSE,
+};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Extent, Form, Template, Variable};
@@ -75,61 +78,6 @@ table! {
         edits: Vec<ResponseEdit> = RESPONSE_EDITS;
     }
 }
-
-pub(super) const SET_REQUEST: Key = Key {
-    name: "set",
-    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
-    absent: Absent::Means("none"),
-    help: "Fields with their values, which replace all fields of the same name: `{ X-Real-IP = \"{client.ip}\" }`. \
-        Values may contain variables (the guide to fields lists them). A field is not sent if its value is empty or a \
-        variable has control characters.",
-    why: "",
-};
-
-pub(super) const ADD_REQUEST: Key = Key {
-    name: "add",
-    kind: Kind::Map { keys: Form::FieldName, of: &Kind::OneOrList(&Kind::Text(Form::RequestValue)) },
-    absent: Absent::Means("none"),
-    help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`, or several for a \
-        line each: `{ Via = [\"a\", \"b\"] }`.",
-    why: "",
-};
-
-pub(super) const SET_RESPONSE: Key = Key {
-    name: "set",
-    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
-    absent: Absent::Means("none"),
-    help: "Fields with their values, which replace all fields of the same name: `{ X-Frame-Options = \"DENY\" }`. \
-        Values may contain variables, including `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field is not sent \
-        if its value is empty or a variable has control characters.",
-    why: "",
-};
-
-pub(super) const ADD_RESPONSE: Key = Key {
-    name: "add",
-    kind: Kind::Map { keys: Form::FieldName, of: &Kind::OneOrList(&Kind::Text(Form::ResponseValue)) },
-    absent: Absent::Means("none"),
-    help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`, or several for a \
-        line each: `{ Link = [\"</a>\", \"</b>\"] }`.",
-    why: "",
-};
-
-pub(super) const REMOVE: Key = Key {
-    name: "remove",
-    kind: Kind::List(&Kind::Text(Form::FieldPattern)),
-    absent: Absent::Means("none"),
-    help: "Names of fields to remove. `X-Internal-*` matches every field with that prefix.",
-    why: "",
-};
-
-pub(super) const RENAME: Key = Key {
-    name: "rename",
-    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::FieldName) },
-    absent: Absent::Means("none"),
-    help: "New name for each old name: `{ X-Old = \"X-New\" }`. If a field is renamed, other fields with the new name \
-        are removed.",
-    why: "",
-};
 
 /// The key `request_headers` of routes.
 pub(in crate::sections) const REQUEST_HEADERS: Key = Key {

@@ -2,7 +2,7 @@
 //! them, `[filters.NAME]` and `[defaults.route]` ([`sets`]) have those that routes share.
 
 // Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, jwt, limits, mirror,
-// rewrite, headers edits, sets
+// rewrite, headers, edits, sets
 mod access;
 mod bandwidth;
 mod basic_auth;

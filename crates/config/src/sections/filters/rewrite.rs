@@ -8,6 +8,7 @@ use crate::nearest::suggest;
 use crate::sections::matching::{Match, RouteMatch, partial};
 use crate::source::Span;
 use crate::table::{Absent, Declared, Key, Kind, Located, Section, Value, table};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 table! {
@@ -197,6 +198,15 @@ fn check_expression(rewrite: &Section, findings: &mut Findings) {
                 .add(Code::Missing, to.span, "\"to\" of rewrite has no expression")
                 .help("write rewrite = { regex = \"/a/(.*)\", to = \"/b/{1}\" }, or path instead of to");
         }
+        (Some("regex"), Some(to)) if to.template().is_some_and(|to| !to.to_string().starts_with('/')) => {
+            findings
+                .add(
+                    Code::BadPath,
+                    to.span,
+                    "\"to\" of rewrite replaces the whole path, and does not start with a slash",
+                )
+                .help("write to = \"/b/{1}\"; or search instead of regex, to replace a part of the path");
+        }
         (Some("search"), Some(to)) if to.template().is_some_and(|to| to.split_query().1.is_some()) => {
             findings
                 .add(Code::Contradiction, to.span, "\"to\" has a query, and \"search\" replaces parts of the path only")
@@ -233,12 +243,14 @@ fn check_parameters(route: &Section, findings: &mut Findings) {
                 continue;
             }
             seen.push((span, name.to_string()));
-            let mut known: Vec<&str> = known.iter().map(String::as_str).collect();
             let names = own.iter().filter(|_| is_to).flat_map(|own| own.names()).collect::<Vec<_>>();
-            known.extend(names.iter().map(String::as_str));
+            let known: BTreeSet<&str> =
+                known.iter().chain(&names).map(String::as_str).filter(|name| *name != "0").collect();
+            let known: Vec<&str> = known.into_iter().collect();
             let is_number = name.bytes().all(|b| b.is_ascii_digit());
             let help = match known[..] {
                 [] if is_number => "write a group in parentheses in regex or search of the match".to_owned(),
+                _ if is_number => format!("allowed: {}", known.join(", ")),
                 [] => format!("name it in the match, as path = \"/users/{{{name}}}\""),
                 _ => suggest(name, &known),
             };

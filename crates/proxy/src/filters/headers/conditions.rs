@@ -9,11 +9,10 @@ use evenkeel_wire::host;
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-/// Condition for requests.
+/// `when` of a change to requests, in the match language of routes.
 pub struct RequestWhen {
     hosts: Box<[HostPattern]>,
     path: PathPattern,
-    /// Pattern of the path.
     pattern: Parameters,
     criteria: Criteria,
 }
@@ -54,7 +53,7 @@ impl RequestWhen {
     }
 }
 
-/// Condition for responses.
+/// `when` of a change to responses. The part about the request is compared when the request comes.
 pub struct When {
     statuses: Box<[RangeInclusive<u16>]>,
     fields: Fields,

@@ -22,7 +22,6 @@ pub struct Value(Box<[(Part, Arc<[Function]>)]>);
 enum Part {
     Text(Box<[u8]>),
     Variable(Variable),
-    /// Parameter of the path.
     Parameter(Rc<Parameters>, Parameter),
     /// Group of the expression that found the place of the value, by its number.
     Group(usize),
