@@ -1,6 +1,7 @@
 //! Responses of the proxy itself: errors, redirects, pages, responses to ACME challenges.
 
 use crate::cache::encodings::Whole;
+use crate::cache::growing::Reader;
 use bytes::Bytes;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
@@ -36,6 +37,8 @@ pub enum Content {
         media_type: Cow<'static, str>,
         body: Bytes,
     },
+    /// Body of a stored response that is still arriving.
+    Growing(Reader),
 }
 
 impl Response {
@@ -54,6 +57,11 @@ impl Response {
         }
     }
 
+    /// Creates the 200 response with a body that is still arriving.
+    pub(crate) fn growing(body: Reader) -> Response {
+        Response { content: Content::Growing(body), ..Response::page("", Bytes::new()) }
+    }
+
     /// Returns the response with another status.
     pub fn status(self, status: u16) -> Response {
         Response { status, ..self }
@@ -70,7 +78,7 @@ impl Response {
         match &self.content {
             Content::Reason(why) => why.into(),
             Content::Malformed(reject) => reject.to_string().into(),
-            Content::Page { .. } => "".into(),
+            Content::Page { .. } | Content::Growing(_) => "".into(),
         }
     }
 

@@ -11,9 +11,12 @@ pub mod h2;
 pub mod message;
 mod open;
 
+use crate::body::chain::Pulled;
 use crate::body::downstream::Downstream;
+use crate::body::fault::Unfit;
 use crate::core::linger::LINGER;
 use crate::filters::filter::Resume;
+use crate::pipeline::response::OwnBody;
 use crate::record::Record;
 use evenkeel_net::buffer::CAPACITY;
 use std::future::poll_fn;
@@ -25,6 +28,15 @@ use std::time::Duration;
 async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
     poll_fn(|cx| match waiting.as_mut().poll(cx) {
         Poll::Ready(resume) => Poll::Ready(Some(resume)),
+        Poll::Pending => down.poll_gone(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Waits for the next part of a response of this proxy; `None` if the client leaves before.
+async fn next_part(down: &impl Downstream, body: &mut OwnBody) -> Option<Result<Pulled, Unfit>> {
+    poll_fn(|cx| match body.poll_part(cx) {
+        Poll::Ready(part) => Poll::Ready(Some(part)),
         Poll::Pending => down.poll_gone(cx).map(|()| None),
     })
     .await
