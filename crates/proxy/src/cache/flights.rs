@@ -7,13 +7,12 @@
     reason = "held for a look at one map entry, and only by requests that no stored response answers"
 )]
 
+use super::growing::Growing;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::SECOND_NS;
-use evenkeel_cache::refusal::Refusal;
-use super::growing::Growing;
 use evenkeel_cache::key::Key;
-use evenkeel_cache::vary;
-use evenkeel_wire::head::{Request, Table};
+use evenkeel_cache::refusal::Refusal;
+use evenkeel_wire::head::{Fields, Table};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
@@ -144,11 +143,12 @@ impl Default for Flights {
 }
 
 impl Flights {
-    /// Role of a request for the response with this key. A response for which `is_current` is false is fetched again.
+    /// Role of a request for the response with this key. `varying` writes the request's values of the fields in `Vary`;
+    /// `None` if no response can be shared with it. A response for which `is_current` is false is fetched again.
     pub fn join(
         self: &Arc<Flights>,
         key: &Key,
-        request: &Request<'_, '_>,
+        varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>,
         now: Instant,
         is_current: impl Fn(&Growing) -> bool,
     ) -> Role {
@@ -160,7 +160,7 @@ impl Flights {
             }
             shard.apart.remove(&hash);
         }
-        let Some(name) = shard.name(hash, key, request) else { return Role::Alone };
+        let Some(name) = shard.name(hash, key, varying) else { return Role::Alone };
         if let Some(flight) = shard.under_way.get(&name) {
             let mut progress = lock(&flight.progress);
             match &progress.stage {
@@ -181,19 +181,19 @@ impl Flights {
     }
 
     /// Response with this key that is arriving, if any.
-    pub fn growing(&self, key: &Key, request: &Request<'_, '_>) -> Option<Arc<Growing>> {
+    pub fn growing(&self, key: &Key, varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>) -> Option<Arc<Growing>> {
         let hash = self.hasher.hash_one(key.bytes());
         let mut shard = self.shard(hash);
-        let name = shard.name(hash, key, request)?;
+        let name = shard.name(hash, key, varying)?;
         let progress = lock(&shard.under_way.get(&name)?.progress);
         if let Stage::Grows(growing) = &progress.stage { Some(growing.clone()) } else { None }
     }
 
     /// True if another request fetches the response for this request now.
-    pub fn is_under_way(&self, key: &Key, request: &Request<'_, '_>) -> bool {
+    pub fn is_under_way(&self, key: &Key, varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>) -> bool {
         let hash = self.hasher.hash_one(key.bytes());
         let mut shard = self.shard(hash);
-        shard.name(hash, key, request).is_some_and(|name| shard.under_way.contains_key(&name))
+        shard.name(hash, key, varying).is_some_and(|name| shard.under_way.contains_key(&name))
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -203,9 +203,14 @@ impl Flights {
 
 impl Shard {
     /// Name of the flight for a request; `None` if no response can be shared with it.
-    fn name(&mut self, hash: u64, key: &Key, request: &Request<'_, '_>) -> Option<Box<[u8]>> {
+    fn name(
+        &mut self,
+        hash: u64,
+        key: &Key,
+        varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>,
+    ) -> Option<Box<[u8]>> {
         let Some(varies) = self.varies.get_mut(&hash) else { return Some(name(key, &[])) };
-        Some(name(key, &vary::write(request, &varies.fields())?))
+        Some(name(key, &varying(&varies.fields())?))
     }
 
     /// Takes a flight out, unless another has its name.

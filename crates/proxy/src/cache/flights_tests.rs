@@ -2,6 +2,7 @@ use super::*;
 use crate::cache::growing::tests::{head, request};
 use evenkeel_cache::key::{KeyRules, Place};
 use evenkeel_cache::store::{Options, Store};
+use evenkeel_cache::vary;
 use std::pin::pin;
 
 /// Fields of a request for a path.
@@ -21,9 +22,13 @@ impl Asks {
         KeyRules::default().key(&request(self.path, &mut self.fields), &Place::default()).expect("a plain request")
     }
 
+    fn varying(&mut self, vary: &Fields<'_, '_>) -> Option<Vec<u8>> {
+        vary::write(&request(self.path, &mut self.fields), vary)
+    }
+
     fn join(&mut self, flights: &Arc<Flights>, seconds: u64) -> Role {
         let key = self.key();
-        flights.join(&key, &request(self.path, &mut self.fields), at(seconds), |_| true)
+        flights.join(&key, |vary| self.varying(vary), at(seconds), |_| true)
     }
 }
 
@@ -56,6 +61,7 @@ fn growing(vary: Option<&str>, accept: &str) -> Arc<Growing> {
 #[test]
 fn one_request_fetches_and_the_others_read_the_response_from_its_head_on() {
     let (flights, mut a) = (Arc::new(Flights::default()), asks("/a", "x"));
+    let key = a.key();
     let lead = leads(a.join(&flights, 0));
     let mut first = follows(a.join(&flights, 0));
     drop(leads(asks("/b", "x").join(&flights, 0)));
@@ -64,7 +70,7 @@ fn one_request_fetches_and_the_others_read_the_response_from_its_head_on() {
     lead.begin(&a.key(), &body);
     assert!(matches!(polled(&mut first), Some(Followed::Reads(reads)) if Arc::ptr_eq(&reads, &body)));
     assert!(matches!(a.join(&flights, 0), Role::Reads(_)));
-    assert!(flights.growing(&a.key(), &request(a.path, &mut a.fields)).is_some());
+    assert!(flights.growing(&key, |vary| a.varying(vary)).is_some());
     lead.end(End::Stored, at(1));
     drop(leads(a.join(&flights, 1)));
 }
@@ -72,6 +78,7 @@ fn one_request_fetches_and_the_others_read_the_response_from_its_head_on() {
 #[test]
 fn a_fetch_that_fails_passes_to_the_oldest_request_that_waits() {
     let (flights, mut a) = (Arc::new(Flights::default()), asks("/a", "x"));
+    let key = a.key();
     let lead = leads(a.join(&flights, 0));
     let mut waiting: Vec<Follow> = (0..4).map(|_| follows(a.join(&flights, 0))).collect();
     assert!(waiting.iter_mut().all(|follow| polled(follow).is_none()));
@@ -80,10 +87,10 @@ fn a_fetch_that_fails_passes_to_the_oldest_request_that_waits() {
     drop(waiting.remove(0));
     let Some(Followed::Leads(lead)) = polled(&mut waiting[0]) else { panic!("the next one leads") };
     assert!(polled(&mut waiting[1]).is_none());
-    assert!(flights.is_under_way(&a.key(), &request(a.path, &mut a.fields)));
+    assert!(flights.is_under_way(&key, |vary| a.varying(vary)));
     lead.end(End::Failed, at(0));
     waiting.clear();
-    assert!(!flights.is_under_way(&a.key(), &request(a.path, &mut a.fields)), "nobody is left to lead");
+    assert!(!flights.is_under_way(&key, |vary| a.varying(vary)), "nobody is left to lead");
     drop(leads(a.join(&flights, 0)));
 }
 
@@ -133,7 +140,7 @@ fn a_response_that_is_no_longer_current_is_fetched_again() {
     let first = leads(a.join(&flights, 0));
     first.begin(&a.key(), &growing(None, "x"));
     let key = a.key();
-    let second = leads(flights.join(&key, &request(a.path, &mut a.fields), at(0), |_| false));
+    let second = leads(flights.join(&key, |vary| a.varying(vary), at(0), |_| false));
     first.end(End::Stored, at(0));
     assert!(matches!(a.join(&flights, 0), Role::Follows(_)), "the end of the first leaves the second alone");
     drop(second);

@@ -318,7 +318,11 @@ impl Reader {
 
     /// Number of bytes that the reader gets in all, if it is known. To be called before any are read.
     pub fn length(&self) -> Option<u64> {
-        if self.until < u64::MAX { Some(self.until - self.at) } else { self.growing.length.map(|length| length - self.at) }
+        if self.until < u64::MAX {
+            Some(self.until - self.at)
+        } else {
+            self.growing.length.map(|length| length - self.at)
+        }
     }
 
     /// True if the reader has all bytes of a part.

@@ -69,8 +69,8 @@ impl Shown<'_> {
             return Ok(());
         }
         let counts = self.cache.store.counts();
-        let [behind, fills, unattended] = [&self.cache.behind, &self.cache.fills, &self.cache.unattended]
-            .map(|count| count.load(Ordering::Relaxed));
+        let [behind, fills, unattended] =
+            [&self.cache.behind, &self.cache.fills, &self.cache.unattended].map(|count| count.load(Ordering::Relaxed));
         for (name, help, value) in [
             (
                 "evenkeel_cache_bytes",

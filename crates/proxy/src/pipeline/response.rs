@@ -144,7 +144,8 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
     let arrived = Arrived { ends: own.body.is_empty(), outcome: None, length: own.body.left.length(), whole };
-    let Filtered { added, body_chain, instead, body, filling: _ } = filter(record, own.status, &mut own.fields.fields(), arrived);
+    let Filtered { added, body_chain, instead, body, filling: _ } =
+        filter(record, own.status, &mut own.fields.fields(), arrived);
     if let Some(instead) = instead {
         return self::own(record, *instead);
     }

@@ -143,7 +143,12 @@ pub struct OwnedInFlight {
 impl OwnedInFlight {
     /// Keeps a request in flight at an endpoint of this pool.
     pub fn new(mut of: InFlight<'_>, pool: &Rc<WorkerPool>, core: &Rc<Core>) -> OwnedInFlight {
-        OwnedInFlight { core: core.clone(), pool: pool.clone(), endpoint: of.endpoint.clone(), ticket: of.ticket.take() }
+        OwnedInFlight {
+            core: core.clone(),
+            pool: pool.clone(),
+            endpoint: of.endpoint.clone(),
+            ticket: of.ticket.take(),
+        }
     }
 
     /// Takes it, to end it; `None` if it was taken before.

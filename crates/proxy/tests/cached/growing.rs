@@ -3,7 +3,7 @@
 use super::basics::get;
 use super::operators::purge;
 use crate::support::decoder::Decoder;
-use crate::support::h2_client::{ACK, DATA, END_STREAM, Frame, H2Client, HEADERS, RST_STREAM, SETTINGS};
+use crate::support::h2_client::{ACK, DATA, END_STREAM, Frame, H2Client, HEADERS, PREFACE, RST_STREAM, SETTINGS};
 use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
 use evenkeel_view::cache::Purge;
 use std::sync::mpsc::{Sender, channel};
@@ -72,6 +72,13 @@ impl Stepped {
 
     fn send(&self, bytes: impl AsRef<[u8]>) {
         self.step(Step::Send(bytes.as_ref().to_vec()));
+    }
+}
+
+impl Drop for Stepped {
+    fn drop(&mut self) {
+        // The endpoint waits for no further steps.
+        self.steps.lock().expect("no panic").clear();
     }
 }
 
@@ -320,7 +327,10 @@ fn all_are_cut_off_where_the_endpoint_cuts_the_response_off() {
             for mut client in clients {
                 let (rest, is_whole) = client.rest(if is_chunked { 15 } else { 10 });
                 let rest = String::from_utf8(rest).expect("text");
-                assert!(rest.contains("01234") && !rest.contains("\r\n0\r\n") && !is_whole, "{framing}, {version:?}: {rest}");
+                assert!(
+                    rest.contains("01234") && !rest.contains("\r\n0\r\n") && !is_whole,
+                    "{framing}, {version:?}: {rest}"
+                );
             }
             let mut next = Reads::new(&proxy, version, &[]);
             stepped.has_requests(2);
@@ -343,7 +353,9 @@ fn parts_heads_and_conditions_are_answered_from_what_is_there() {
         first.bytes(5);
         let mut part = Reads::new(&proxy, version, &[("range", "bytes=1-3")]);
         let head = part.head().to_lowercase();
-        assert!(head.contains("206") && head.contains("content-range: bytes 1-3/10") && head.contains("content-length: 3"));
+        assert!(
+            head.contains("206") && head.contains("content-range: bytes 1-3/10") && head.contains("content-length: 3")
+        );
         assert_eq!(part.bytes(3), b"123");
         let mut later = Reads::new(&proxy, version, &[("range", "bytes=-2")]);
         assert!(later.head().to_lowercase().contains("content-range: bytes 8-9/10"));
@@ -519,4 +531,54 @@ fn requests_that_vary_are_fetched_side_by_side_once_it_is_known() {
         assert_eq!(reads.bytes(4), b"some");
     }
     assert_eq!(stepped.requests(), 3);
+}
+
+#[test]
+fn a_response_that_makes_no_progress_is_fetched_again() {
+    let stepped = Stepped::new();
+    let proxy = stepped.proxy("{ collapse = '50ms' }", "");
+    let mut first = Reads::new(&proxy, Version::H1, &[]);
+    stepped.has_requests(1);
+    stepped.send(format!("{FRESH}Content-Length: 10\r\n\r\n01234"));
+    first.head();
+    let mut readers = Vec::new();
+    wait_until("another request has gone to the endpoint", || {
+        readers.push(Reads::new(&proxy, Version::H1, &[]));
+        stepped.requests() == 2
+    });
+    stepped.send(format!("{FRESH}Content-Length: 3\r\n\r\nnew"));
+    wait_until("it is stored", || metric(&proxy, "evenkeel_cache_objects") == 1);
+    assert_eq!(get(&mut proxy.client(), "/p", "").2, "new");
+    stepped.step_of(0, Step::Send(b"56789".into()));
+    assert_eq!(first.bytes(10), b"0123456789");
+}
+
+/// The first client has a window of a byte, so that it takes next to nothing.
+#[test]
+fn two_hundred_clients_are_one_fetch_and_read_at_the_pace_of_the_endpoint() {
+    const PART: usize = 50_000;
+    let stepped = Stepped::new();
+    let proxy = stepped.proxy("true", "");
+    let leader = H2Client::silent(proxy.addr());
+    leader.send_bytes(PREFACE);
+    leader.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0, 0, 0, 1]));
+    leader.get(1, "/p");
+    stepped.has_requests(1);
+    let mut clients: Vec<Reads> = (0..200).map(|at| Reads::new(&proxy, VERSIONS[at % 2], &[])).collect();
+    proxy.has_heard();
+    stepped.send(format!("{FRESH}Content-Length: {}\r\n\r\n", 10 * PART));
+    for client in &mut clients {
+        assert!(client.head().contains("200"));
+    }
+    let mut seen = vec![0; clients.len()];
+    for step in 1..=10 {
+        stepped.send(vec![b'x'; PART]);
+        for (client, seen) in clients.iter_mut().zip(&mut seen) {
+            *seen += client.bytes(step * PART - *seen).len();
+        }
+    }
+    stepped.step(Step::Next);
+    assert!(seen.iter().all(|seen| *seen == 10 * PART));
+    assert!(get(&mut proxy.client(), "/p", "").1.starts_with("hit"));
+    assert_eq!(stepped.requests(), 1);
 }

@@ -28,6 +28,7 @@ use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::Sequence;
+use evenkeel_cache::vary;
 use evenkeel_config::plan;
 use evenkeel_net::event_loop::spawn;
 use evenkeel_net::pages;
@@ -97,8 +98,10 @@ impl Behind {
     pub fn whole(&self, responses: &Rc<Responses>, cx: &Exchange<'_>, part: &Part, fetch: &Fetch, size: u64) -> bool {
         let Some(to) = self.pool_of(cx).filter(|_| self.whole_max > 0) else { return false };
         let shared = &responses.shared;
-        let mut asked = fetch.asked.without(&REPLACED);
-        let Role::Leads(lead) = shared.flights.join(&fetch.key, &asked.request(), cx.core.clock.now(), |_| true) else {
+        let (mut asked, now) = (fetch.asked.without(&REPLACED), cx.core.clock.now());
+        let Role::Leads(lead) =
+            shared.flights.join(&fetch.key, |vary| vary::write(&asked.request(), vary), now, |_| true)
+        else {
             return false;
         };
         let (running, mut room) = (Running::whole(shared), shared.room());

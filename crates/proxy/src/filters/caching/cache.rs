@@ -36,7 +36,7 @@ use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_disk::{Loaded, Read};
 use evenkeel_net::event_loop::alarm::timeout;
-use evenkeel_wire::head::{Edits, Request};
+use evenkeel_wire::head::{Edits, Fields, Request};
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -259,8 +259,12 @@ impl Cache {
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let mut response = answer(cx, head, copy.take(), &wish, entry, now);
                 offer_whole(cx, &mut response, entry, now, || wish.key.clone());
-                let mut asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
-                if let Role::Leads(lead) = self.join(cx, &wish, &mut asked) {
+                let role = match wish.lead.take() {
+                    Some(lead) => Role::Leads(lead),
+                    None => self.join(cx, &wish, head, &mut copy),
+                };
+                if let Role::Leads(lead) = role {
+                    let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
                     let lookup = Lookup { is_head: false, ..lookup };
                     self.behind.validate(
@@ -287,9 +291,10 @@ impl Cache {
         };
         let is_part = head.request.field("range").is_some() && !wish.lookup.is_head;
         let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
-        let mut asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if let (None, Some(wait)) = (&wish.lead, wait) {
-            match if fills { self.join(cx, &wish, &mut asked) } else { self.other(cx, &wish, &mut asked) } {
+            let role =
+                if fills { self.join(cx, &wish, head, &mut copy) } else { self.other(cx, &wish, head, &mut copy) };
+            match role {
                 Role::Leads(lead) => {
                     // The response may have been stored since the first look.
                     wish.lead = Some(lead);
@@ -297,13 +302,15 @@ impl Cache {
                 }
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
                 Role::Reads(growing) => {
-                    if let Some(verdict) = self.read_growing(cx, &mut asked, &wish, &growing) {
+                    let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
+                    if let Some(verdict) = self.read_growing(cx, asked, &wish, &growing) {
                         return verdict;
                     }
                 }
                 Role::Alone => {}
             }
         }
+        let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if fills {
             leave_out_replaced(head);
             let validators = entry.iter().flat_map(|entry| decide::validators(entry.head()));
@@ -355,16 +362,17 @@ impl Cache {
         Some((found.object.clone(), found.stale_from))
     }
 
-    /// Role of a request in the fetch of its response.
-    fn join(&self, cx: &Exchange<'_>, wish: &Wish, asked: &mut Asked) -> Role {
-        let (shared, now) = (&self.responses.shared, cx.core.clock.now());
-        shared.flights.join(&wish.key, &asked.request(), now, |growing| self.is_current(&wish.key, growing, now))
+    /// Role of a request in the fetch of its response. `copy`: the request with its changes, once it is needed.
+    fn join(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
+        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
+        let is_current = |growing: &Growing| self.is_current(&wish.key, growing, now);
+        flights.join(&wish.key, |vary| varying(head, copy, vary), now, is_current)
     }
 
     /// Role of a request that does not fetch the whole response.
-    fn other(&self, cx: &Exchange<'_>, wish: &Wish, asked: &mut Asked) -> Role {
-        let (shared, now) = (&self.responses.shared, cx.core.clock.now());
-        let growing = shared.flights.growing(&wish.key, &asked.request());
+    fn other(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
+        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
+        let growing = flights.growing(&wish.key, |vary| varying(head, copy, vary));
         growing.filter(|growing| self.is_current(&wish.key, growing, now)).map_or(Role::Alone, Role::Reads)
     }
 
@@ -434,12 +442,7 @@ impl Cache {
     }
 
     /// Decides on the response to a request of this cache.
-    fn fetched(
-        &self,
-        cx: &Exchange<'_>,
-        mut fetch: Fetch,
-        head: &mut ResponseHead<'_, '_, '_>,
-    ) -> Cached {
+    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Cached {
         let now = self.responses.moment(cx.core);
         let place = cx.facts.stay.take().and_then(|stay| stay.place);
         let (status, forward) = (head.status, Some(fetch.forward));
@@ -535,6 +538,11 @@ impl Cache {
             }
         }
     }
+}
+
+/// Values of the fields in `Vary` that a request has. `copy`: the request with its changes, once it is needed.
+fn varying(head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>, vary: &Fields<'_, '_>) -> Option<Vec<u8>> {
+    vary::write(&copy.get_or_insert_with(|| Asked::of(head.request, head.edits)).request(), vary)
 }
 
 /// Answers a request with a stored response. `copy`: the request with its changes, if it was copied before.

@@ -1,5 +1,5 @@
 //! Filter that answers requests with stored responses, and stores responses of endpoints ([`cache`]). The request to an
-//! endpoint is a [`fetch`]. The body of a response that is to be stored is read by a task of its own
+//! endpoint is a [`fetch`]. The body of a response that is to be stored is read by a separate task
 //! ([`relay`](crate::forward::relay)); a stale response that is served meanwhile is validated [`behind`] the request. [`trial`] predicts all that for a request that is only described.
 
 mod behind;

@@ -72,7 +72,7 @@ impl Cache {
 
     fn fetch(&self, wish: &Wish, asked: &mut Asked) -> &'static str {
         let flights = &self.responses.shared.flights;
-        match self.collapse.is_some() && flights.is_under_way(&wish.key, &asked.request()) {
+        match self.collapse.is_some() && flights.is_under_way(&wish.key, |vary| vary::write(&asked.request(), vary)) {
             true => "would wait for the response that another request fetches",
             false => "would fetch the response",
         }

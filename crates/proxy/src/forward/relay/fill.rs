@@ -90,7 +90,8 @@ impl Relay<'_> {
         let reader = head.as_ref().and_then(|_| filling.reader());
         let rules = self.record.rules;
         let is_pool = |pool: &&Rc<_>| std::ptr::eq(&***pool, ticket.pool);
-        let pool = rules.target(self.record.route).pools().find(is_pool).expect("a request is sent to a pool of its route");
+        let pool =
+            rules.target(self.record.route).pools().find(is_pool).expect("a request is sent to a pool of its route");
         let core = rules.prober.core();
         let task = Task {
             core: core.clone(),
