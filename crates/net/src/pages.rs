@@ -42,18 +42,23 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Copies a body into new pages; `None` if there are too many, or no memory for them.
-    fn filled(body: &[u8]) -> Option<Pages> {
-        let len = body.len();
-        if count() >= COUNT_MAX {
+    /// Copies the pieces of a body into new pages; `None` if there are too many, or no memory for them.
+    fn filled<P: AsRef<[u8]>>(pieces: &[P]) -> Option<Pages> {
+        let len = length(pieces);
+        if len < PAGES_MIN || count() >= COUNT_MAX {
             return None;
         }
         let (all, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping overlaps nothing.
         let at = unsafe { mmap_anonymous(null_mut(), len, all, how).ok()? };
         let at = NonNull::new(at.cast::<u8>())?;
-        // SAFETY: the mapping has this length, is writable, and is known to no other code yet.
-        unsafe { at.as_ptr().copy_from_nonoverlapping(body.as_ptr(), len) };
+        // SAFETY: the mapping has this length, is writable and zeroed, and is known to no other code yet.
+        let mut left = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), len) };
+        for piece in pieces.iter().map(AsRef::as_ref) {
+            let (here, behind) = left.split_at_mut(piece.len());
+            here.copy_from_slice(piece);
+            left = behind;
+        }
         let begin = at.addr().get();
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).insert(begin, begin + len);
         Some(Pages { at, len })
@@ -80,8 +85,24 @@ impl Drop for Pages {
 
 /// Shares a body between those who send it: in separate pages if it is large, else in a buffer of its size.
 pub fn shared(body: Vec<u8>) -> Bytes {
-    let pages = (body.len() >= PAGES_MIN).then(|| Pages::filled(&body)).flatten();
+    let pages = Pages::filled(std::slice::from_ref(&body));
     pages.map_or_else(|| body.into_boxed_slice().into(), Bytes::from_owner)
+}
+
+/// Like [`shared`], for a body in pieces: each byte is copied once.
+pub fn joined<P: AsRef<[u8]>>(pieces: &[P]) -> Bytes {
+    Pages::filled(pieces).map_or_else(
+        || {
+            let mut body = Vec::with_capacity(length(pieces));
+            pieces.iter().for_each(|piece| body.extend_from_slice(piece.as_ref()));
+            body.into_boxed_slice().into()
+        },
+        Bytes::from_owner,
+    )
+}
+
+fn length<P: AsRef<[u8]>>(pieces: &[P]) -> usize {
+    pieces.iter().map(|piece| piece.as_ref().len()).sum()
 }
 
 /// Bodies that have separate pages, of 16,384 at most.
@@ -115,5 +136,15 @@ mod tests {
         assert_eq!(part, text[PAGE..3 * PAGE]);
         let small = shared(vec![7; PAGES_MIN - 1]);
         assert!(!are_own(&small) && small.iter().all(|b| *b == 7));
+    }
+
+    #[test]
+    fn pieces_are_joined_in_order() {
+        let text: Vec<u8> = (0..2 * PAGES_MIN + 7).map(|n| (n / 3) as u8).collect();
+        let large: Vec<&[u8]> = text.chunks(10_000).collect();
+        let body = joined(&large);
+        assert!(are_own(&body) && body == text);
+        assert_eq!(joined(&large[..2]), text[..20_000]);
+        assert!(joined::<Bytes>(&[]).is_empty());
     }
 }

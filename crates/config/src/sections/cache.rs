@@ -39,6 +39,16 @@ table! {
             why: "More than the combinations of browsers, languages and codings, and far fewer than the values of \
                 cookies.",
         };
+        /// Most fetches that continue without a client.
+        unattended_fetches_max: usize = Key {
+            name: "unattended_fetches_max",
+            kind: Kind::Int { min: 0, max: 1_000_000 },
+            absent: Absent::Default("64"),
+            help: "Maximum fetches that continue after their last client has left, so that the response is stored. Such \
+                a fetch ends after a minute at the latest. `0` = a fetch ends with its last client.",
+            why: "Clients that give up quickly would otherwise keep a slow page from being stored, and without a limit \
+                they could make endpoints work for nothing.",
+        };
         /// Second tier on disk; `None` = memory only.
         disk: Option<CacheDisk> = Key {
             name: "disk",

@@ -8,7 +8,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "core", "observe", "matching", "peer", "cache", "encoder_memory", "resource", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["resource", "handover", "encodings", "outcome", "stream", "disk", "clock", "flights", "counts", "reasons", "of_late", "keys", "partner"]),
+    ("proxy/cache", &["resource", "handover", "encodings", "filling", "outcome", "stream", "disk", "clock", "flights", "growing", "counts", "reasons", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
@@ -18,7 +18,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/answering", &["maintenance", "redirect", "respond", "error_pages"]),
     ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
     ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
-    ("proxy/filters/caching", &["trial", "cache", "anew", "behind", "responses", "fill", "fetch", "rules"]),
+    ("proxy/filters/caching", &["trial", "cache", "anew", "behind", "responses", "fetch", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes", "conditions"]),
     ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
     ("proxy/filters/load", &["field", "report"]),
@@ -58,5 +58,5 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),
-    ("proxy/forward/relay", &["bytes", "parts", "decision", "tunnel"]),
+    ("proxy/forward/relay", &["bytes", "fill", "parts", "decision", "tunnel"]),
 ];

@@ -1,6 +1,7 @@
 //! Responses of the proxy itself: errors, redirects, pages, responses to ACME challenges.
 
 use crate::cache::encodings::Whole;
+use crate::cache::growing::Reader;
 use bytes::Bytes;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
@@ -40,6 +41,8 @@ pub enum Content {
     },
     /// Response that is still to come. The client gets that.
     Later(Later),
+    /// Body of a stored response that is still arriving.
+    Growing(Reader),
 }
 
 /// A response that is still to come.
@@ -73,6 +76,11 @@ impl Response {
         Response { status: 502, fields: Table::default(), content, whole: None }
     }
 
+    /// Creates the 200 response with a body that is still arriving.
+    pub(crate) fn growing(body: Reader) -> Response {
+        Response { content: Content::Growing(body), ..Response::page("", Bytes::new()) }
+    }
+
     /// Returns the response with another status.
     pub fn status(self, status: u16) -> Response {
         Response { status, ..self }
@@ -89,7 +97,7 @@ impl Response {
         match &self.content {
             Content::Reason(why) => why.into(),
             Content::Malformed(reject) => reject.to_string().into(),
-            Content::Page { .. } | Content::Later(_) => "".into(),
+            Content::Page { .. } | Content::Later(_) | Content::Growing(_) => "".into(),
         }
     }
 

@@ -1,15 +1,19 @@
-//! Fetches of responses that are under way, so that requests for the same response wait for the same fetch (request
-//! collapsing). Shared by all workers.
+//! Fetches of responses that are under way, so that requests for the same response share a fetch (request collapsing).
+//! Shared by all workers. Requests wait until the head of the response has arrived, and then read its body as it grows.
+//! Fetches for requests that the last known `Vary` of a key tells apart are separate.
 
 #![expect(
     clippy::disallowed_types,
     reason = "held for a look at one map entry, and only by requests that no stored response answers"
 )]
 
+use super::growing::Growing;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::SECOND_NS;
+use evenkeel_cache::key::Key;
 use evenkeel_cache::refusal::Refusal;
-use std::collections::HashMap;
+use evenkeel_wire::head::{Fields, Table};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +25,9 @@ const SHARDS: usize = 64;
 /// other then.
 const APART_NS: u64 = 10 * SECOND_NS;
 
-/// Most keys of a shard that are remembered as apart. An attacker's make room for others' by being forgotten.
-const APART_MAX: usize = 1024;
+/// Most keys of a shard that are remembered as apart, or with their `Vary`. An attacker's make room for others' by being
+/// forgotten.
+const KNOWN_MAX: usize = 1024;
 
 /// Fetches that are under way, by the key of their response.
 pub struct Flights {
@@ -32,19 +37,38 @@ pub struct Flights {
 
 #[derive(Default)]
 struct Shard {
+    /// Flights by key, followed by the values that the last known `Vary` of the key names.
     under_way: HashMap<Box<[u8]>, Arc<Flight>>,
     /// Hashes of keys whose responses are not for all, and the time until which that counts.
     apart: HashMap<u64, Instant>,
+    /// Last known `Vary` fields of keys, by their hashes.
+    varies: HashMap<u64, Table>,
 }
 
-/// Fetch that is under way. Requests that wait for it are woken at its end.
-#[derive(Default)]
-struct Flight(Mutex<Progress>);
+/// Fetch that is under way.
+struct Flight {
+    /// Hash of its key, which determines its shard.
+    hash: u64,
+    progress: Mutex<Progress>,
+}
 
-#[derive(Default)]
 struct Progress {
-    end: Option<End>,
-    waiting: Vec<Waker>,
+    /// Name of the flight in its shard.
+    name: Box<[u8]>,
+    stage: Stage,
+    /// Requests that wait, oldest first: their numbers, and their wakers once they were polled.
+    waiting: VecDeque<(u64, Option<Waker>)>,
+    came: u64,
+}
+
+enum Stage {
+    /// The head of the response has not arrived.
+    Asked,
+    /// The body of the response is arriving.
+    Grows(Arc<Growing>),
+    /// The fetch has failed. The oldest request that waits leads next.
+    Vacant,
+    Ended(End),
 }
 
 /// End of a fetch, of which the requests that wait for it learn.
@@ -57,7 +81,10 @@ pub enum End {
     /// The response is not stored as its request was different from others, such as a request that provokes an error.
     /// Requests that wait now fetch responses themselves, and later requests wait again.
     Refused,
-    /// There is no response, only a part of it, or it was purged before its end.
+    /// No endpoint has responded, or with an error that a stale response may replace. Otherwise like `Refused`.
+    Erred,
+    /// There is no response, only a part of it, or it was purged before its end, or there was no room for it. The oldest
+    /// request that waits fetches it next.
     Failed,
 }
 
@@ -66,7 +93,7 @@ impl End {
     pub fn of(refused: Option<Refusal>) -> End {
         match refused {
             None => End::Stored,
-            Some(Refusal::CutOff | Refusal::Purged) => End::Failed,
+            Some(Refusal::CutOff | Refusal::Purged | Refusal::NoRoom) => End::Failed,
             Some(refusal) if refusal.is_of_request() => End::Refused,
             Some(_) => End::Apart,
         }
@@ -77,8 +104,10 @@ impl End {
 pub enum Role {
     /// Fetches the response, for which others may wait.
     Leads(Lead),
-    /// Waits for the response that another request fetches.
+    /// Waits for the head of the response that another request fetches.
     Follows(Follow),
+    /// Reads the response that another request fetches.
+    Reads(Arc<Growing>),
     /// Fetches a response alone: no other request waits for it.
     Alone,
 }
@@ -86,15 +115,25 @@ pub enum Role {
 /// Duty of the request that fetches a response. Dropped before it ends, the fetch has failed.
 pub struct Lead {
     flights: Arc<Flights>,
-    key: Box<[u8]>,
     flight: Arc<Flight>,
+    is_over: bool,
 }
 
-/// Waits for the end of another request's fetch.
+/// Waits for the response that another request fetches.
 pub struct Follow {
+    flights: Arc<Flights>,
     flight: Arc<Flight>,
-    /// Waker that was noted last.
-    noted: Option<Waker>,
+    number: u64,
+}
+
+/// Result of a wait.
+pub enum Followed {
+    /// The response has begun.
+    Reads(Arc<Growing>),
+    /// The fetch has failed, and this request leads now.
+    Leads(Lead),
+    /// The response is stored, or is not for others.
+    Ended(End),
 }
 
 impl Default for Flights {
@@ -104,9 +143,16 @@ impl Default for Flights {
 }
 
 impl Flights {
-    /// Role of a request for the response with this key.
-    pub fn join(self: &Arc<Flights>, key: &[u8], now: Instant) -> Role {
-        let hash = self.hasher.hash_one(key);
+    /// Role of a request for the response with this key. `varying` writes the request's values of the fields in `Vary`;
+    /// `None` if no response can be shared with it. A response for which `is_current` is false is fetched again.
+    pub fn join(
+        self: &Arc<Flights>,
+        key: &Key,
+        varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>,
+        now: Instant,
+        is_current: impl Fn(&Growing) -> bool,
+    ) -> Role {
+        let hash = self.hasher.hash_one(key.bytes());
         let mut shard = self.shard(hash);
         if let Some(until) = shard.apart.get(&hash) {
             if now < *until {
@@ -114,17 +160,40 @@ impl Flights {
             }
             shard.apart.remove(&hash);
         }
-        if let Some(flight) = shard.under_way.get(key) {
-            return Role::Follows(Follow { flight: flight.clone(), noted: None });
+        let Some(name) = shard.name(hash, key, varying) else { return Role::Alone };
+        if let Some(flight) = shard.under_way.get(&name) {
+            let mut progress = lock(&flight.progress);
+            match &progress.stage {
+                Stage::Grows(growing) if is_current(growing) => return Role::Reads(growing.clone()),
+                Stage::Asked | Stage::Vacant => {
+                    let number = progress.came;
+                    progress.came += 1;
+                    progress.waiting.push_back((number, None));
+                    return Role::Follows(Follow { flights: self.clone(), flight: flight.clone(), number });
+                }
+                Stage::Grows(_) | Stage::Ended(_) => {}
+            }
         }
-        let flight = Arc::new(Flight::default());
-        shard.under_way.insert(key.into(), flight.clone());
-        Role::Leads(Lead { flights: self.clone(), key: key.into(), flight })
+        let progress = Progress { name: name.clone(), stage: Stage::Asked, waiting: VecDeque::new(), came: 0 };
+        let flight = Arc::new(Flight { hash, progress: progress.into() });
+        shard.under_way.insert(name, flight.clone());
+        Role::Leads(Lead { flights: self.clone(), flight, is_over: false })
     }
 
-    /// True if a request fetches the response with this key now.
-    pub fn is_under_way(&self, key: &[u8]) -> bool {
-        self.shard(self.hasher.hash_one(key)).under_way.contains_key(key)
+    /// Response with this key that is arriving, if any.
+    pub fn growing(&self, key: &Key, varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>) -> Option<Arc<Growing>> {
+        let hash = self.hasher.hash_one(key.bytes());
+        let mut shard = self.shard(hash);
+        let name = shard.name(hash, key, varying)?;
+        let progress = lock(&shard.under_way.get(&name)?.progress);
+        if let Stage::Grows(growing) = &progress.stage { Some(growing.clone()) } else { None }
+    }
+
+    /// True if another request fetches the response for this request now.
+    pub fn is_under_way(&self, key: &Key, varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>) -> bool {
+        let hash = self.hasher.hash_one(key.bytes());
+        let mut shard = self.shard(hash);
+        shard.name(hash, key, varying).is_some_and(|name| shard.under_way.contains_key(&name))
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
@@ -132,55 +201,146 @@ impl Flights {
     }
 }
 
+impl Shard {
+    /// Name of the flight for a request; `None` if no response can be shared with it.
+    fn name(
+        &mut self,
+        hash: u64,
+        key: &Key,
+        varying: impl FnOnce(&Fields<'_, '_>) -> Option<Vec<u8>>,
+    ) -> Option<Box<[u8]>> {
+        let Some(varies) = self.varies.get_mut(&hash) else { return Some(name(key, &[])) };
+        Some(name(key, &varying(&varies.fields())?))
+    }
+
+    /// Takes a flight out, unless another has its name.
+    fn remove(&mut self, name: &[u8], flight: &Arc<Flight>) -> bool {
+        let is_this = self.under_way.get(name).is_some_and(|known| Arc::ptr_eq(known, flight));
+        is_this && self.under_way.remove(name).is_some()
+    }
+}
+
 impl Lead {
+    /// Notes that the head of the response has arrived: the requests that wait read the body from now on. A flight of
+    /// other requests that has the same name by the `Vary` of the response is left alone.
+    pub fn begin(&self, key: &Key, growing: &Arc<Growing>) {
+        let mut shard = self.flights.shard(self.flight.hash);
+        let mut progress = lock(&self.flight.progress);
+        if shard.varies.len() >= KNOWN_MAX {
+            shard.varies.clear();
+        }
+        let (varying, head) = (growing.head.varying(), &growing.head);
+        if varying.is_empty() {
+            shard.varies.remove(&self.flight.hash);
+        } else {
+            let vary = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"vary")).collect();
+            shard.varies.insert(self.flight.hash, vary);
+        }
+        let name = name(key, varying);
+        if name != progress.name && shard.remove(&progress.name, &self.flight) {
+            shard.under_way.entry(name.clone()).or_insert_with(|| self.flight.clone());
+            progress.name = name;
+        }
+        progress.stage = Stage::Grows(growing.clone());
+        progress.wake_all();
+    }
+
     /// Ends the fetch. `now` counts for a response that is for its request alone.
-    pub fn end(self, end: End, now: Instant) {
+    pub fn end(mut self, end: End, now: Instant) {
+        self.over(end, now);
+    }
+
+    fn over(&mut self, end: End, now: Instant) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let mut shard = self.flights.shard(self.flight.hash);
+        let mut progress = lock(&self.flight.progress);
         if end == End::Apart {
-            let hash = self.flights.hasher.hash_one(&*self.key);
-            let mut shard = self.flights.shard(hash);
-            if shard.apart.len() >= APART_MAX {
+            if shard.apart.len() >= KNOWN_MAX {
                 shard.apart.clear();
             }
-            shard.apart.insert(hash, now.after(APART_NS));
+            shard.apart.insert(self.flight.hash, now.after(APART_NS));
         }
-        self.flight.end(end);
+        if end == End::Failed && !progress.waiting.is_empty() {
+            progress.stage = Stage::Vacant;
+            progress.wake_oldest();
+            return;
+        }
+        progress.stage = Stage::Ended(end);
+        shard.remove(&progress.name, &self.flight);
+        progress.wake_all();
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        let hash = self.flights.hasher.hash_one(&*self.key);
-        self.flights.shard(hash).under_way.remove(&self.key);
-        self.flight.end(End::Failed);
+        self.over(End::Failed, Instant(0));
     }
 }
 
-impl Flight {
-    /// Notes the end, unless an end was noted before, and wakes the requests that wait.
-    fn end(&self, end: End) {
-        let mut progress = lock(&self.0);
-        progress.end.get_or_insert(end);
-        let waiting = std::mem::take(&mut progress.waiting);
-        drop(progress);
-        waiting.into_iter().for_each(Waker::wake);
+impl Progress {
+    fn wake_all(&mut self) {
+        self.waiting.iter_mut().filter_map(|(_, waker)| waker.take()).for_each(Waker::wake);
+    }
+
+    fn wake_oldest(&mut self) {
+        if let Some(waker) = self.waiting.front_mut().and_then(|(_, waker)| waker.take()) {
+            waker.wake();
+        }
+    }
+
+    /// Position of a request among those that wait.
+    fn position(&self, number: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 }
 
 impl Future for Follow {
-    type Output = End;
+    type Output = Followed;
 
-    fn poll(mut self: Pin<&mut Follow>, cx: &mut Context<'_>) -> Poll<End> {
-        let this = &mut *self;
-        let mut progress = lock(&this.flight.0);
-        if let Some(end) = progress.end {
-            return Poll::Ready(end);
+    fn poll(self: Pin<&mut Follow>, cx: &mut Context<'_>) -> Poll<Followed> {
+        let mut progress = lock(&self.flight.progress);
+        match &progress.stage {
+            Stage::Ended(end) => return Poll::Ready(Followed::Ended(*end)),
+            Stage::Grows(growing) => return Poll::Ready(Followed::Reads(growing.clone())),
+            Stage::Vacant if progress.position(self.number) == Some(0) => {
+                progress.stage = Stage::Asked;
+                progress.waiting.pop_front();
+                let lead = Lead { flights: self.flights.clone(), flight: self.flight.clone(), is_over: false };
+                return Poll::Ready(Followed::Leads(lead));
+            }
+            Stage::Asked | Stage::Vacant => {}
         }
-        if this.noted.as_ref().is_none_or(|noted| !noted.will_wake(cx.waker())) {
-            progress.waiting.push(cx.waker().clone());
-            this.noted = Some(cx.waker().clone());
+        let Some(at) = progress.position(self.number) else { return Poll::Ready(Followed::Ended(End::Refused)) };
+        let (_, waker) = &mut progress.waiting[at];
+        if waker.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
         }
         Poll::Pending
     }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let mut shard = self.flights.shard(self.flight.hash);
+        let mut progress = lock(&self.flight.progress);
+        let Some(at) = progress.position(self.number) else { return };
+        progress.waiting.remove(at);
+        if let Stage::Vacant = progress.stage {
+            if progress.waiting.is_empty() {
+                progress.stage = Stage::Ended(End::Failed);
+                shard.remove(&progress.name, &self.flight);
+            } else if at == 0 {
+                progress.wake_oldest();
+            }
+        }
+    }
+}
+
+/// Name of the flight for requests with these values of the fields in `Vary`.
+fn name(key: &Key, varying: &[u8]) -> Box<[u8]> {
+    [&(key.bytes().len() as u64).to_le_bytes(), key.bytes(), varying].concat().into()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -188,59 +348,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::pin::pin;
-
-    fn at(seconds: u64) -> Instant {
-        Instant(seconds * SECOND_NS)
-    }
-
-    fn ended(follow: &mut Follow) -> Option<End> {
-        match pin!(follow).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(end) => Some(end),
-            Poll::Pending => None,
-        }
-    }
-
-    #[test]
-    fn one_request_fetches_and_the_others_learn_of_the_end() {
-        let flights = Arc::new(Flights::default());
-        let Role::Leads(lead) = flights.join(b"a", at(0)) else { panic!("the first one leads") };
-        let Role::Follows(mut first) = flights.join(b"a", at(0)) else { panic!("the second one follows") };
-        assert!(matches!(flights.join(b"b", at(0)), Role::Leads(_)));
-        assert_eq!(ended(&mut first), None);
-        lead.end(End::Stored, at(1));
-        assert_eq!(ended(&mut first), Some(End::Stored));
-        assert!(matches!(flights.join(b"a", at(1)), Role::Leads(_)));
-    }
-
-    #[test]
-    fn a_fetch_that_is_dropped_has_failed_and_another_request_leads() {
-        let flights = Arc::new(Flights::default());
-        let Role::Leads(lead) = flights.join(b"a", at(0)) else { panic!("the first one leads") };
-        let Role::Follows(mut follow) = flights.join(b"a", at(0)) else { panic!("the second one follows") };
-        drop(lead);
-        assert_eq!(ended(&mut follow), Some(End::Failed));
-        assert!(matches!(flights.join(b"a", at(0)), Role::Leads(_)));
-    }
-
-    #[test]
-    fn a_request_that_is_to_blame_itself_keeps_later_ones_waiting_for_each_other() {
-        let flights = Arc::new(Flights::default());
-        let Role::Leads(lead) = flights.join(b"a", at(0)) else { panic!("the first one leads") };
-        let Role::Follows(mut follow) = flights.join(b"a", at(0)) else { panic!("the second one follows") };
-        lead.end(End::Refused, at(0));
-        assert_eq!(ended(&mut follow), Some(End::Refused));
-        assert!(matches!(flights.join(b"a", at(0)), Role::Leads(_)));
-    }
-
-    #[test]
-    fn after_a_response_for_one_request_others_do_not_wait_for_a_while() {
-        let flights = Arc::new(Flights::default());
-        let Role::Leads(lead) = flights.join(b"a", at(0)) else { panic!("the first one leads") };
-        lead.end(End::Apart, at(0));
-        assert!(matches!(flights.join(b"a", at(9)), Role::Alone));
-        assert!(matches!(flights.join(b"a", at(10)), Role::Leads(_)));
-    }
-}
+#[path = "flights_tests.rs"]
+mod tests;

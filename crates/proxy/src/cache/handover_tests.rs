@@ -13,7 +13,8 @@ use evenkeel_wire::head::{Request, Table};
 use std::io::Write;
 use std::sync::mpsc;
 
-const MEMORY: CacheMemory = CacheMemory { memory: 64 << 20, object_max: 1 << 20, variants_max: 8, disk: None };
+const MEMORY: CacheMemory =
+    CacheMemory { memory: 64 << 20, object_max: 1 << 20, variants_max: 8, unattended_fetches_max: 8, disk: None };
 
 /// Time that a step of another thread may take before a test fails.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. Each request has an
+//! A response that is to be stored is [`filling`]; clients read its [`growing`] body meanwhile. The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. Each request has an
 //! [`outcome`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
 //! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
 //! of the next plan and writes its metrics.
@@ -8,7 +8,9 @@ pub mod clock;
 pub mod counts;
 pub mod disk;
 pub mod encodings;
+pub mod filling;
 pub mod flights;
+pub mod growing;
 pub mod handover;
 pub mod keys;
 pub mod of_late;
@@ -67,6 +69,10 @@ pub struct SharedCache {
     pub clock: Arc<CacheClock>,
     /// Bytes of arriving bodies that are to be stored.
     coming: AtomicU64,
+    /// Number of responses that are to be stored and whose bodies are arriving.
+    pub fills: AtomicU64,
+    /// Number of fetches whose clients have left.
+    pub unattended: AtomicU64,
     /// Number of fetches behind requests: validations, and fetches of whole responses.
     pub behind: AtomicU64,
     /// Number of fetches of whole responses behind requests for a part.
@@ -112,6 +118,8 @@ impl SharedCache {
             partner: Arc::default(),
             disk,
             coming: AtomicU64::new(0),
+            fills: AtomicU64::new(0),
+            unattended: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             behind_parts: AtomicU64::new(0),
             clock,
@@ -233,6 +241,13 @@ impl Room {
             true if coming > self.shared.plan.memory / COMING_SHARE => Err(Refusal::NoRoom),
             true => Ok(()),
         }
+    }
+
+    /// Changes the room to this many bytes, which may be more than there is.
+    pub fn hold(&mut self, bytes: u64) {
+        // Wraps if it is less.
+        self.shared.coming.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = bytes;
     }
 }
 

@@ -74,7 +74,8 @@ impl Shown<'_> {
             return Ok(());
         }
         let counts = self.cache.store.counts();
-        let behind = self.cache.behind.load(Ordering::Relaxed);
+        let [behind, fills, unattended] =
+            [&self.cache.behind, &self.cache.fills, &self.cache.unattended].map(|count| count.load(Ordering::Relaxed));
         for (name, help, value) in [
             (
                 "evenkeel_cache_bytes",
@@ -88,6 +89,12 @@ impl Shown<'_> {
                 "evenkeel_cache_fetches_behind",
                 "Background fetches in progress: of stale responses, and of whole responses after requests for a part",
                 behind,
+            ),
+            ("evenkeel_cache_fills", "Responses of endpoints whose bodies are arriving to be stored", fills),
+            (
+                "evenkeel_cache_unattended_fetches",
+                "Fetches that continue although all of their clients have left",
+                unattended,
             ),
             (
                 "evenkeel_cache_paged_bodies",

@@ -51,7 +51,7 @@ pub struct Core {
     pub idle: IdleLimit,
     /// Notified when the last connection or flow ends while the worker is stopping.
     pub closed: Notify,
-    /// Number of open UDP flows.
+    /// Number of open UDP flows, and of fetches of the cache that clients of other workers may read.
     flows: Cell<usize>,
 }
 
@@ -147,12 +147,13 @@ impl Core {
         }
     }
 
-    /// Counts a UDP flow that has begun on this worker.
+    /// Counts a UDP flow, or a fetch of the cache with readers, that has begun on this worker.
     pub fn flow_opened(&self) {
         self.flows.set(self.flows.get() + 1);
     }
 
-    /// Counts an ended UDP flow. Notifies `closed` if it was the last flow and the worker is stopping.
+    /// Counts the end of what [`flow_opened`](Self::flow_opened) counts. Notifies `closed` if it was the last and the
+    /// worker is stopping.
     pub fn flow_closed(&self) {
         self.flows.set(self.flows.get() - 1);
         if self.flows.get() == 0 && self.command.get() != Command::Run {

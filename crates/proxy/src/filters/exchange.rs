@@ -2,6 +2,7 @@
 
 use super::states::States;
 use crate::cache::counts::CacheResult;
+use crate::cache::filling::Stay;
 use crate::cache::outcome::{Cached, Outcome};
 use crate::core::Core;
 use crate::observe::request_id::RequestId;
@@ -23,6 +24,7 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// A request and its response, as filters see them.
 pub struct Exchange<'c> {
@@ -82,6 +84,8 @@ pub(crate) struct Facts<'c> {
     pub prefixes: Option<Box<Prefixes>>,
     /// Effect of the cache of the route, once the response has begun.
     pub cached: Cell<Option<Box<Cached>>>,
+    /// Right of the request to continue without its client, until the head of the response arrives.
+    pub stay: Cell<Option<Box<Stay>>>,
     /// Trace of the request, if tracing is on.
     pub trace: Option<Box<Trace>>,
     /// Id of the request, once it is needed.
@@ -117,6 +121,7 @@ impl<'c> Exchange<'c> {
                 refusal: None,
                 prefixes: None,
                 cached: Cell::new(None),
+                stay: Cell::new(None),
                 trace: None,
                 id: OnceCell::new(),
             },
@@ -135,6 +140,20 @@ impl<'c> Exchange<'c> {
         let outcome = cached.as_deref().map(Cached::outcome);
         self.facts.cached.set(cached);
         outcome
+    }
+
+    /// Ready if the client has left, as `gone` states, and the request does not continue without it.
+    #[inline]
+    pub(crate) fn poll_left(&self, gone: Poll<()>) -> Poll<()> {
+        if gone.is_pending() || self.stays() { Poll::Pending } else { gone }
+    }
+
+    #[cold]
+    fn stays(&self) -> bool {
+        let mut stay = self.facts.stay.take();
+        let is_granted = stay.as_mut().is_some_and(|stay| stay.is_granted());
+        self.facts.stay.set(stay);
+        is_granted
     }
 
     /// Result of the request at the cache of its route, once its response has begun.

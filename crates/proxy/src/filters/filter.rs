@@ -6,6 +6,7 @@ use super::exchange::Exchange;
 use crate::body::filter::{BodyFilter, Direction};
 use crate::body::response::Response;
 use crate::cache::encodings::Whole;
+use crate::cache::filling::Filling;
 use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_wire::head::{Edits, Fields, Request};
@@ -54,12 +55,6 @@ pub trait Filter: 'static {
 
     /// Returns a filter for a direction of a tunnel, such as a WebSocket. Only of filters that inspect bodies.
     fn tunnel(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: Direction) -> Option<Box<dyn BodyFilter>> {
-        None
-    }
-
-    /// Returns a filter for the body of a response that the client does not get, since [`ResponseHead::instead`]
-    /// replaces it.
-    fn unsent_body(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
         None
     }
 
@@ -182,6 +177,8 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub instead: Option<Box<Response>>,
     /// Stored response with the same body, for the filter that sends it in another coding.
     pub(crate) whole: Option<Box<Whole>>,
+    /// Fetch of the cache that takes the body from the endpoint, once a filter has set it. The client reads it from there.
+    pub(crate) filling: Option<Box<Filling>>,
     /// Body that replaces the body of a response of the proxy itself, once a filter has set it.
     pub(crate) body: Option<Bytes>,
 }

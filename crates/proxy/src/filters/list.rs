@@ -145,12 +145,6 @@ impl Filters {
         looking.filter_map(move |step| step.filter.tunnel(step.at, cx, direction))
     }
 
-    /// Returns the filters for the body of a response that the client does not get, in reverse order.
-    pub fn unsent_body(&self, cx: &Exchange<'_>) -> impl Iterator<Item = Box<dyn BodyFilter>> {
-        let looking = self.of_bodies.iter().rev().map(|&at| &self.all[at]);
-        looking.filter_map(move |step| step.filter.unsent_body(step.at, cx))
-    }
-
     /// Name and effect of each filter that had an effect.
     pub fn steps(&self, cx: &Exchange<'_>) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
         let steps = self.all.iter().map(|step| (step.row.name, step.filter.did(step.at, cx)));

@@ -25,7 +25,6 @@ pub trait AnyFilter {
         head: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>>;
     fn tunnel(&self, at: Place, cx: &Exchange<'_>, direction: Direction) -> Option<Box<dyn BodyFilter>>;
-    fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>>;
     fn did(&self, at: Place, cx: &Exchange<'_>) -> Cow<'static, str>;
 }
 
@@ -76,10 +75,6 @@ impl<F: Predict> AnyFilter for F {
 
     fn tunnel(&self, at: Place, cx: &Exchange<'_>, direction: Direction) -> Option<Box<dyn BodyFilter>> {
         cx.states.with(at, |own| Filter::tunnel(self, own, cx, direction))
-    }
-
-    fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
-        cx.states.with(at, |own| Filter::unsent_body(self, own, cx))
     }
 
     fn did(&self, at: Place, cx: &Exchange<'_>) -> Cow<'static, str> {

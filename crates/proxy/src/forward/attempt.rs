@@ -7,8 +7,8 @@ mod on_stream;
 use super::Forward;
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
-use crate::forward::attempt_end::{Failed, answered, failed};
-use crate::forward::relay::{Answered, Relay, Shape, Terms};
+use crate::forward::attempt_end::{Failed, answered, began, failed, failed_within};
+use crate::forward::relay::{Answered, Relay, Relayed, Shape, Source, Terms};
 use crate::observe::end::Phase;
 use crate::record::grpc::Call;
 use crate::upstream::connections::{Acquired, UpstreamConn, unreachable};
@@ -75,9 +75,19 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Shape::Parts => {
                     let in_chunks = self.out.rest.is_length_open();
                     let up = H1Endpoint::new(&transport, core, opened.asked, relay.leniency(), in_chunks);
-                    let (down, out, up) = (self.down, &mut *self.out, &up);
                     // In a separate allocation: requests relayed as bytes need no room for it.
-                    reused(|| relay.parts(down, up, &mut ticket, out)).await
+                    let (down, out, from) = (self.down, &mut *self.out, &up);
+                    match reused(|| relay.parts(down, from, &mut ticket, out)).await {
+                        Ok(Relayed::Answered(done)) => Ok(done),
+                        Ok(Relayed::Fills(fills)) => {
+                            began(self.record, &ticket, (!second).then_some(&self.tries));
+                            let rest = up.into_rest();
+                            let from = (Source::Connection(transport, rest), ticket);
+                            let filled = Box::pin(relay.fill(self.down, self.out, *fills, from)).await;
+                            return filled.map_err(|fault| failed_within(self.record, fault));
+                        }
+                        Err(fault) => Err(fault),
+                    }
                 }
             };
             let done = match relayed {

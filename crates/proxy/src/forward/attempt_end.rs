@@ -38,6 +38,14 @@ pub(super) fn answered(record: &Record<'_>, ticket: InFlight<'_>, answered: Answ
     take_received(record, pool, slot, &endpoint, now);
 }
 
+/// Notes that an endpoint has answered whose response a task of the cache reads to its end. `tries` as for [`answered`].
+pub(super) fn began(record: &Record<'_>, ticket: &InFlight<'_>, tries: Option<&Tries<'_>>) {
+    if let Some(tries) = tries {
+        tries.on_answer(ticket.latency_ns(), ticket.now());
+    }
+    take_received(record, ticket.pool, ticket.slot(), &ticket.endpoint, ticket.now());
+}
+
 /// Passes the load report of a response to the balancer, now that the request has ended.
 fn take_received(record: &Record<'_>, pool: &WorkerPool, slot: Slot, endpoint: &Rc<Endpoint>, now: Instant) {
     if let Some(received) = record.received.take() {
@@ -54,6 +62,21 @@ impl From<Unreachable> for Failed {
             reply: Some(Response::new(status, why)),
         }
     }
+}
+
+/// Ends an attempt whose response has begun and does not reach its end. The endpoint is no concern of it any more.
+#[cold]
+pub(super) fn failed_within(record: &Record<'_>, fault: Fault) -> Failed {
+    if let Some((_, why)) = fault.reply_within() {
+        let facts = &record.exchange.facts;
+        record.note_reason(&match (facts.pool, &facts.endpoint) {
+            (Some(pool), Some(endpoint)) if fault.is_of_endpoint() => {
+                format!("pool \"{}\": endpoint {}: {why}", pool.name, endpoint.name)
+            }
+            _ => why,
+        });
+    }
+    Failed { cause: fault.cause(), failure: None, is_unprocessed: false, reply: None }
 }
 
 /// Ends an attempt that failed after the endpoint had got the request, through the fault of either side.

@@ -35,7 +35,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                     let (phase, timing) = (&self.record.phase, &self.record.exchange.timing);
                     let why = self.record.explanation().map(Explanation::pick);
                     let wait = Wait { timer, deadline, phase, timing, why };
-                    match wait.place(&self.tries, none, |cx| self.down.poll_gone(cx)).await {
+                    match wait.place(&self.tries, none, |cx| self.poll_left(cx)).await {
                         Ok(ticket) => (ticket, How::Waited),
                         Err(none) => return Err(self.unplaced(none, last)),
                     }
@@ -64,7 +64,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
             };
             self.tries.tried.borrow_mut().push(slot);
             last = failed.reply;
-            if let Err(Left) = retries::pause(after_ns, |cx| self.down.poll_gone(cx)).await {
+            if let Err(Left) = retries::pause(after_ns, |cx| self.poll_left(cx)).await {
                 self.record.blame(Cause::Client);
                 return Err(None);
             }

@@ -132,7 +132,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         let mut asking = pin!(L::ask(self, second));
         let mut waiting = pin!(first.speaks());
         poll_fn(|cx| {
-            if self.down.poll_gone(cx).is_ready() {
+            if self.poll_left(cx).is_ready() {
                 return Poll::Ready(Winner::ClientGone);
             }
             if !lost.first

@@ -16,6 +16,7 @@ use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::upstream::connections::Wanted;
 use crate::upstream::retries::Tries;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A routed request on its way to its pool.
@@ -42,6 +43,11 @@ impl<'t, 'r, D: Downstream> Forward<'t, 'r, D> {
         record.is_sent = true;
         let tries = Tries::begin(opened.route.retries, opened.route.pool, &client.core.clock, opened.route.key);
         Forward { client, down, record, opened, out, tries, call_left: None }
+    }
+
+    /// Ready once the client has left, unless the request continues without it.
+    fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.record.exchange.poll_left(self.down.poll_gone(cx))
     }
 
     fn wanted(&self) -> Wanted<'r> {

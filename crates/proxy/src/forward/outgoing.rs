@@ -2,6 +2,7 @@
 //! parts that are kept for another attempt, and the rest of its body, which has not arrived yet.
 
 use crate::body::chain::BodyChain;
+use crate::body::downstream::ClientParts;
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::core::Core;
@@ -311,6 +312,15 @@ impl<'w> Outgoing<'w> {
             self.forget();
             self.buf = buf;
         }
+    }
+
+    /// Takes the rest of the request from the client's side, whose response has ended. Returns true if its connection can
+    /// carry another request; `None` if it has none to itself.
+    pub fn take_rest(&mut self, side: impl ClientParts) -> Option<bool> {
+        let rest = side.into_rest()?;
+        self.rest.body = rest.body;
+        self.put_behind(rest.behind);
+        Some(rest.keep_alive)
     }
 
     /// Takes the bytes behind the request, to be put back later.

@@ -7,6 +7,8 @@ use crate::body::filter::Direction;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
+use crate::cache::filling::Filling;
+use crate::cache::growing::{Cut, Reader};
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
@@ -17,6 +19,7 @@ use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::grpc::{Status, is_grpc, of_http};
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
+use std::task::{Context, Poll};
 
 /// Largest body of the proxy's own that passes its filters at once, so that its length is known when its head is sent.
 const WHOLE_MAX: usize = CAPACITY;
@@ -26,8 +29,10 @@ const WHOLE_MAX: usize = CAPACITY;
 pub struct Filtered {
     /// Header lines to add, each with its CRLF, in a scratch buffer to be given back; `None` if there are none.
     pub added: Option<Vec<u8>>,
-    /// Filters for the body, if any apply. Of a response that the client does not get, those that keep it.
+    /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
+    /// Fetch of the cache that takes the body from the endpoint.
+    pub filling: Option<Box<Filling>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
     /// Body that the client gets instead of the body of a response of the proxy itself, if a filter replaces it.
@@ -58,23 +63,29 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
         return Filtered::default();
     }
     let (cx, mut added) = (&record.exchange, record.client.core.scratch());
-    let (instead, body) = (None, None);
-    let added_lines = &mut added;
-    let mut head =
-        ResponseHead { status, fields, ends, length, added: added_lines, outcome, is_line, instead, whole, body };
+    let (instead, body, filling, added_lines) = (None, None, None, &mut added);
+    let mut head = ResponseHead {
+        status,
+        fields,
+        ends,
+        length,
+        added: added_lines,
+        outcome,
+        is_line,
+        instead,
+        whole,
+        body,
+        filling,
+    };
     of_route.response(cx, &mut head);
     of_listener.response(cx, &mut head);
-    let (instead, body) = (head.instead.take(), head.body.take());
-    let body_chain = match (&instead, look_at_bodies) {
-        (_, false) => None,
-        (None, true) => body_chain(record, &mut head),
-        (Some(_), true) => BodyChain::new(of_route.unsent_body(cx).chain(of_listener.unsent_body(cx))),
-    };
+    let (instead, body, filling) = (head.instead.take(), head.body.take(), head.filling.take());
+    let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
     if added.is_empty() || instead.is_some() {
         record.client.core.give_back(added);
-        return Filtered { added: None, body_chain, instead, body };
+        return Filtered { added: None, body_chain, filling, instead, body };
     }
-    Filtered { added: Some(added), body_chain, instead, body }
+    Filtered { added: Some(added), body_chain, filling, instead, body }
 }
 
 /// Runs the filters on the head of an interim response. Returns the lines that they add, if any, in a scratch buffer to be
@@ -134,7 +145,7 @@ pub struct Own {
 /// A filter replaces it by a response that is still to come.
 #[cold]
 pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Response>> {
-    let is_line = !matches!(response.content, Content::Page { .. });
+    let is_line = !matches!(response.content, Content::Page { .. } | Content::Growing(_));
     if is_line {
         record.blame(Cause::Proxy);
     }
@@ -149,10 +160,10 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Respo
     let whole = response.whole.take();
     let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
-    let body = &own.body.left;
-    let length = Some(body.len() as u64);
-    let arrived = Arrived { ends: body.is_empty(), outcome: None, length, is_line: is_line && !is_call, whole };
-    let Filtered { added, body_chain, instead, body } = filter(record, own.status, &mut own.fields.fields(), arrived);
+    let (ends, length, is_line) = (own.body.is_empty(), own.body.left.length(), is_line && !is_call);
+    let arrived = Arrived { ends, outcome: None, length, is_line, whole };
+    let Filtered { added, body_chain, instead, body, filling: _ } =
+        filter(record, own.status, &mut own.fields.fields(), arrived);
     match instead {
         Some(later) if matches!(later.content, Content::Later(_)) => return Err(later),
         Some(instead) => return self::own(record, *instead),
@@ -163,16 +174,17 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Respo
         record.client.core.give_back(added);
     }
     if let Some(body) = body {
-        own.body.left = body;
+        own.body.left = Left::Here(body);
     }
-    if let Some(chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
-        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.facts.is_http10 {
-            own.body.chain = Some(chain);
-        } else {
+    let Some(chain) = body_chain.filter(|_| !own.body.is_empty()) else { return Ok(own) };
+    own.body = match own.body.left {
+        Left::Here(body) if body.len() <= WHOLE_MAX || chain.keeps_length() || record.exchange.facts.is_http10 => {
             // A filter that rejects the body leaves the head alone.
-            (own.body.left, own.body.chain) = chain.pass(own.body.left).unwrap_or_default();
+            let (body, chain) = chain.pass(body).unwrap_or_default();
+            OwnBody { left: Left::Here(body), chain }
         }
-    }
+        left => OwnBody { left, chain: Some(chain) },
+    };
     Ok(own)
 }
 
@@ -180,51 +192,95 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Respo
 /// its filters then.
 #[derive(Default)]
 pub struct OwnBody {
-    left: Bytes,
+    left: Left,
     chain: Option<Box<BodyChain>>,
 }
 
+/// Rest of a body.
+enum Left {
+    Here(Bytes),
+    /// Body that is still arriving.
+    Growing(Reader),
+}
+
+impl Default for Left {
+    fn default() -> Left {
+        Left::Here(Bytes::new())
+    }
+}
+
+impl Left {
+    fn length(&self) -> Option<u64> {
+        match self {
+            Left::Here(body) => Some(body.len() as u64),
+            Left::Growing(reader) => reader.length(),
+        }
+    }
+}
+
+/// Error for a body whose rest will not arrive.
+const CUT: Unfit = Unfit { status: 502, why: "the response of the endpoint was cut off" };
+
 impl OwnBody {
     fn new(left: Bytes) -> OwnBody {
-        OwnBody { left, chain: None }
+        OwnBody { left: Left::Here(left), chain: None }
     }
 
-    /// Length of the body; `None` if it passes filters that change it. To be called before any part is taken.
+    fn is_empty(&self) -> bool {
+        self.left.length() == Some(0)
+    }
+
+    /// Length of the body; `None` if it passes filters that change it, or is not known. To be called before any part is
+    /// taken.
     pub fn length(&self) -> Option<usize> {
-        self.chain.as_ref().is_none_or(|chain| chain.keeps_length()).then_some(self.left.len())
+        let length = self.left.length().filter(|_| self.chain.as_ref().is_none_or(|chain| chain.keeps_length()));
+        length.and_then(|length| usize::try_from(length).ok())
     }
 
-    /// The whole body; `None` if it passes filters while it is sent.
+    /// The whole body; `None` if it passes filters while it is sent, or is still arriving.
     pub fn whole(&self) -> Option<&Bytes> {
-        self.chain.is_none().then_some(&self.left)
+        if let (Left::Here(body), None) = (&self.left, &self.chain) { Some(body) } else { None }
     }
 
     /// True if there are bytes that its filters have not had yet.
     pub fn is_filtered(&self) -> bool {
-        self.chain.is_some() && !self.left.is_empty()
+        self.chain.is_some() && !matches!(&self.left, Left::Here(body) if body.is_empty())
     }
 
-    /// Next piece of a body without filters; `None` at its end, and for a body with filters.
+    /// Next piece of a body that is here and has no filters; `None` at its end, and for other bodies.
     pub fn next_piece(&mut self) -> Option<Bytes> {
-        let len = self.whole()?.len().min(CAPACITY);
-        (len > 0).then(|| self.left.split_to(len))
+        let (Left::Here(body), None) = (&mut self.left, &self.chain) else { return None };
+        let len = body.len().min(CAPACITY);
+        (len > 0).then(|| body.split_to(len))
     }
 
-    /// Returns the next part; must not be called after the end.
+    /// Waits for the next part; must not be called after the end.
     ///
     /// # Errors
-    /// The body does not pass its filters.
-    pub fn next_part(&mut self) -> Result<Pulled, Unfit> {
-        let Some(chain) = &mut self.chain else { return Ok(Pulled::Part(Part::End)) };
+    /// The body does not pass its filters, or is cut off.
+    pub fn poll_part(&mut self, cx: &Context<'_>) -> Poll<Result<Pulled, Unfit>> {
         loop {
-            if let Some(pulled) = chain.pull()? {
-                return Ok(pulled);
+            if let Some(chain) = &mut self.chain
+                && let Some(pulled) = chain.pull()?
+            {
+                return Poll::Ready(Ok(pulled));
             }
-            let len = self.left.len().min(CAPACITY);
-            chain.push(match len {
-                0 => Part::End,
-                _ => Part::Data(Buf::holding(&self.left.split_to(len))),
-            });
+            let piece = match &mut self.left {
+                Left::Here(body) => body.split_to(body.len().min(CAPACITY)),
+                Left::Growing(reader) => match reader.poll_next(cx) {
+                    Poll::Ready(next) => next.map_err(|Cut| CUT)?.unwrap_or_default(),
+                    Poll::Pending => {
+                        // The client gets everything that has arrived.
+                        let held = self.chain.as_mut().map_or(Ok(None), |chain| chain.pull_held())?;
+                        return held.map_or(Poll::Pending, |pulled| Poll::Ready(Ok(pulled)));
+                    }
+                },
+            };
+            let part = if piece.is_empty() { Part::End } else { Part::Data(Buf::holding(&piece)) };
+            match &mut self.chain {
+                Some(chain) => chain.push(part),
+                None => return Poll::Ready(Ok(Pulled::Part(part))),
+            }
         }
     }
 }
@@ -236,7 +292,7 @@ fn is_of_grpc(response: &Response) -> bool {
 
 fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     let mut status = of_http(response.status);
-    if let Content::Page { .. } = response.content {
+    if let Content::Page { .. } | Content::Growing(_) = response.content {
         // A page is not a message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
         let reason = record.exchange.facts.refusal.as_deref().map(str::to_string);
@@ -250,8 +306,9 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
 fn of_request(record: &Record<'_>, response: Response) -> Own {
     let status = response.status;
     let (media_type, body) = match response.content {
-        Content::Page { media_type, body } => (media_type, body),
-        _ => (Cow::Borrowed(TEXT), record.text_of(&response).into_bytes().into()),
+        Content::Page { media_type, body } => (media_type, OwnBody::new(body)),
+        Content::Growing(reader) => (Cow::Borrowed(""), OwnBody { left: Left::Growing(reader), chain: None }),
+        _ => (Cow::Borrowed(TEXT), OwnBody::new(record.text_of(&response).into_bytes().into())),
     };
     let mut fields = Table::default();
     // A response of gRPC without a message has its type, too.
@@ -259,5 +316,5 @@ fn of_request(record: &Record<'_>, response: Response) -> Own {
         fields.push(b"Content-Type", media_type.as_bytes());
     }
     response.fields.iter().for_each(|(name, value)| fields.push(name, value));
-    Own { status, fields, body: OwnBody::new(body), ends_call: false }
+    Own { status, fields, body, ends_call: false }
 }

@@ -1,7 +1,7 @@
 //! Responses of this proxy to HTTP/1 requests: in a single piece, or in chunks if their bodies pass filters meanwhile.
 
 use super::h1::{After, H1, Terms};
-use super::{patience_for, settled};
+use super::{next_part, patience_for, settled};
 use crate::body::chain::Pulled;
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
@@ -22,6 +22,7 @@ use evenkeel_wire::http1::translate::write_response;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 impl H1 {
@@ -136,18 +137,32 @@ impl H1 {
         loop {
             // A body of many megabytes is ready all the time: other tasks get their turn between its parts.
             budget::proceed().await;
-            let part = match body.next_part() {
-                Ok(Pulled::Part(part)) => part,
-                Ok(Pulled::Pause(ns)) => {
-                    // Bytes that are held back on this side would be late by the pause.
-                    let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
-                    if !self.is_taken(record, patience, flush).await {
-                        return false;
-                    }
+            let now = poll_fn(|cx| Poll::Ready(body.poll_part(cx))).await;
+            if !matches!(now, Poll::Ready(Ok(Pulled::Part(_)))) {
+                // Bytes that are held back on this side would be late by the pause, or be lost.
+                let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
+                if !self.is_taken(record, patience, flush).await {
+                    return false;
+                }
+            }
+            let next = match now {
+                Poll::Ready(part) => Some(part),
+                Poll::Pending => next_part(self, body).await,
+            };
+            let part = match next {
+                Some(Ok(Pulled::Part(part))) => part,
+                Some(Ok(Pulled::Pause(ns))) => {
                     sleep(Duration::from_nanos(ns)).await;
                     continue;
                 }
-                Err(_) => return false,
+                Some(Err(unfit)) => {
+                    record.note_reason(unfit.why);
+                    return false;
+                }
+                None => {
+                    record.blame(Cause::Client);
+                    return false;
+                }
             };
             let is_last = !matches!(part, Part::Data(_));
             if let Part::Data(buf) = &part {

@@ -18,7 +18,7 @@ use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{patience_for, settled, until_gone};
+use crate::serve::{next_part, patience_for, settled, until_gone};
 use bytes::Bytes;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
@@ -269,13 +269,17 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
                 return down.reset();
             }
         }
-        let part = match body.next_part() {
-            Ok(Pulled::Part(part)) => part,
-            Ok(Pulled::Pause(ns)) => {
+        let part = match next_part(down, &mut body).await {
+            Some(Ok(Pulled::Part(part))) => part,
+            Some(Ok(Pulled::Pause(ns))) => {
                 sleep(Duration::from_nanos(ns)).await;
                 continue;
             }
-            Err(_) => return down.reset(),
+            Some(Err(unfit)) => {
+                record.note_reason(unfit.why);
+                return down.reset();
+            }
+            None => return record.blame(Cause::Client),
         };
         let Part::Data(buf) = part else { return down.send(Part::End) };
         if !room(buf.len()).await {

@@ -11,11 +11,13 @@ pub mod h2;
 pub mod message;
 mod open;
 
+use crate::body::chain::Pulled;
 use crate::body::downstream::Downstream;
+use crate::body::fault::Unfit;
 use crate::body::response::{Content, Later, Response};
 use crate::core::linger::LINGER;
 use crate::observe::end::Cause;
-use crate::pipeline::response::{Own, own};
+use crate::pipeline::response::{Own, OwnBody, own};
 use crate::record::Record;
 use evenkeel_net::buffer::CAPACITY;
 use std::future::poll_fn;
@@ -47,6 +49,15 @@ async fn settled(record: &Record<'_>, down: &impl Downstream, mut response: Resp
             Err(later) => response = *later,
         }
     }
+}
+
+/// Waits for the next part of a response of this proxy; `None` if the client leaves before.
+async fn next_part(down: &impl Downstream, body: &mut OwnBody) -> Option<Result<Pulled, Unfit>> {
+    poll_fn(|cx| match body.poll_part(cx) {
+        Poll::Ready(part) => Poll::Ready(Some(part)),
+        Poll::Pending => down.poll_gone(cx).map(|()| None),
+    })
+    .await
 }
 
 /// Longest time in which a client may take nothing of a response of this proxy with a body of this length. It is short

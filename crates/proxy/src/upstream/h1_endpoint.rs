@@ -30,6 +30,34 @@ pub struct H1Endpoint<'t> {
     kept: Cell<Kept>,
 }
 
+/// Rest of a response over HTTP/1, without its connection.
+pub struct H1Rest {
+    reader: Reader,
+    kept: Kept,
+}
+
+impl H1Rest {
+    /// Takes the next part of the body; must not be called after the end.
+    ///
+    /// # Errors
+    /// The body does not continue, or is malformed.
+    pub fn poll_part(&mut self, from: &Transport, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
+        self.reader.poll_part(from, cx, |_| {}).map_err(fault)
+    }
+
+    /// State of the connection after the response.
+    pub fn kept(&mut self) -> Kept {
+        Kept { reusable: self.reader.discard() && self.kept.reusable, secs: self.kept.secs }
+    }
+}
+
+fn fault(unread: Unread) -> Fault {
+    match unread {
+        Unread::Closed => Fault::CutShort,
+        Unread::Malformed(reject) => Fault::Response(reject),
+    }
+}
+
 /// Limits on responses of an endpoint, and the deviations from HTTP/1 that are accepted of it.
 #[derive(Clone, Copy)]
 pub struct Leniency {
@@ -105,6 +133,11 @@ impl<'t> H1Endpoint<'t> {
         }
     }
 
+    /// Rest of the response, once its head has arrived, without the connection.
+    pub fn into_rest(self) -> H1Rest {
+        H1Rest { reader: self.reader.into_inner(), kept: self.kept.get() }
+    }
+
     /// Takes a head off the front of the bytes read; `None` if it is incomplete.
     fn take_head(&self, reader: &mut Reader) -> Result<Option<Head>, Reject> {
         let mut room = self.core.room.borrow_mut();
@@ -172,11 +205,7 @@ impl Upstream for H1Endpoint<'_> {
     }
 
     fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
-        let part = ready!(self.reader.borrow_mut().poll_part(self.transport, cx, |_| {}));
-        Poll::Ready(part.map_err(|unread| match unread {
-            Unread::Closed => Fault::CutShort,
-            Unread::Malformed(reject) => Fault::Response(reject),
-        }))
+        self.reader.borrow_mut().poll_part(self.transport, cx, |_| {}).map_err(fault)
     }
 
     fn is_done(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Picks of endpoints for requests, with or without waiting, and the guard that returns the ticket at the end.
 
 use crate::body::fault::Fault;
+use crate::core::Core;
 use crate::observe::end::Phase;
 use crate::observe::stats;
 use crate::observe::timing::Timing;
@@ -128,6 +129,38 @@ impl<'r> InFlight<'r> {
         if let Some(ticket) = self.ticket.take() {
             self.pool.take_back(ticket, &self.endpoint, outcome, self.clock.now());
         }
+    }
+}
+
+/// A request in flight that belongs to no client's request. Dropped before it is taken, it counts as cancelled.
+pub struct OwnedInFlight {
+    core: Rc<Core>,
+    pub pool: Rc<WorkerPool>,
+    pub endpoint: Rc<Endpoint>,
+    ticket: Option<Ticket>,
+}
+
+impl OwnedInFlight {
+    /// Keeps a request in flight at an endpoint of this pool.
+    pub fn new(mut of: InFlight<'_>, pool: &Rc<WorkerPool>, core: &Rc<Core>) -> OwnedInFlight {
+        OwnedInFlight {
+            core: core.clone(),
+            pool: pool.clone(),
+            endpoint: of.endpoint.clone(),
+            ticket: of.ticket.take(),
+        }
+    }
+
+    /// Takes it, to end it; `None` if it was taken before.
+    pub fn take(&mut self) -> Option<InFlight<'_>> {
+        let ticket = Some(self.ticket.take()?);
+        Some(InFlight { clock: &self.core.clock, pool: &self.pool, endpoint: self.endpoint.clone(), ticket })
+    }
+}
+
+impl Drop for OwnedInFlight {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

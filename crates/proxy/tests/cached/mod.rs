@@ -6,6 +6,7 @@ mod basics;
 mod compress;
 mod conformance;
 mod encoded;
+mod growing;
 mod large;
 mod operators;
 mod outcomes;

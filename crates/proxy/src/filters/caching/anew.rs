@@ -2,10 +2,10 @@
 //! what the endpoint has now, and it is stored.
 
 use super::fetch::{Asked, Fetch, Part};
-use super::fill::Ending;
 use super::responses::{Responses, from_stored};
 use crate::body::response::Response;
 use crate::cache::Entry;
+use crate::cache::filling::Ending;
 use crate::side::attempt::Answer;
 use crate::side::request::SideRequest;
 use crate::side::send::{Destination, send};

@@ -29,6 +29,7 @@ use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::Sequence;
+use evenkeel_cache::vary;
 use evenkeel_config::plan;
 use evenkeel_net::event_loop::spawn;
 use evenkeel_net::pages;
@@ -99,7 +100,12 @@ impl Behind {
     pub fn whole(&self, responses: &Rc<Responses>, cx: &Exchange<'_>, part: &Part, fetch: &Fetch, size: u64) -> bool {
         let Some(to) = self.pool_of(cx).filter(|_| self.whole_max > 0) else { return false };
         let shared = &responses.shared;
-        let Role::Leads(lead) = shared.flights.join(fetch.key.bytes(), cx.core.clock.now()) else { return false };
+        let (mut asked, now) = (fetch.asked.without(&REPLACED), cx.core.clock.now());
+        let Role::Leads(lead) =
+            shared.flights.join(&fetch.key, |vary| vary::write(&asked.request(), vary), now, |_| true)
+        else {
+            return false;
+        };
         let (running, mut room) = (Running::whole(shared), shared.room());
         let is_over = shared.behind_parts.load(Ordering::Relaxed) > self.whole_max;
         if is_over || room.take(size + fetch.key.bytes().len() as u64 + OVERHEAD).is_err() {
@@ -107,7 +113,6 @@ impl Behind {
             lead.end(End::Failed, cx.core.clock.now());
             return false;
         }
-        let asked = fetch.asked.without(&REPLACED);
         let mut request = SideRequest::get(&part.target);
         (request.host, request.fields) = (part.host.clone(), asked.fields().clone());
         let (began, sent) = (shared.store.begin(), responses.moment(cx.core));

@@ -5,14 +5,14 @@
 use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};
 use super::fetch::{Asked, Fetch};
-use super::fill::{Ending, Filling, Kept};
-use super::responses::{Responses, answer_of, from_stored};
-use crate::body::filter::BodyFilter;
+use super::responses::{Responses, from_stored, with_fields};
 use crate::body::response::Response;
 use crate::cache::counts::CacheCounts;
 use crate::cache::disk;
 use crate::cache::encodings::Whole;
-use crate::cache::flights::{End, Follow, Role};
+use crate::cache::filling::{Ending, Filling, Stay};
+use crate::cache::flights::{End, Follow, Followed, Lead, Role};
+use crate::cache::growing::Growing;
 use crate::cache::outcome::{Cached, Fate, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::filters::exchange::Exchange;
@@ -20,7 +20,7 @@ use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Response
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Instant};
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::freshen::is_for;
@@ -33,12 +33,12 @@ use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::{storable, storable_whole};
 use evenkeel_cache::store::{Found, Hit, Restored};
-use evenkeel_cache::stored::Stored;
+use evenkeel_cache::stored::{Stored, Terms};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_disk::{Loaded, Read};
 use evenkeel_net::event_loop::alarm::timeout;
-use evenkeel_wire::head::{Edits, Request};
+use evenkeel_wire::head::{Edits, Fields, Request};
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -88,6 +88,10 @@ pub(super) struct Wish {
     pub key: Key,
     /// True if the request has waited for the request of another client.
     is_collapsed: bool,
+    /// True if that request got no response, or an error that a stale response may replace.
+    has_erred: bool,
+    /// Duty to fetch the response for others.
+    lead: Option<Lead>,
     /// Result of a look at the disk.
     disk: OnDisk,
 }
@@ -106,8 +110,6 @@ pub enum Stage {
     Bypassed(Bypass, Option<Asked>),
     /// Waits for the response of an endpoint, which may be stored.
     Fetching(Box<Fetch>),
-    /// Waits for the body of a response that is to be stored.
-    Filling(Box<Filling>),
 }
 
 impl Filter for Caching {
@@ -128,8 +130,7 @@ impl Filter for Caching {
 
     fn response(&self, own: &mut Own<Stage>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let cache = &self.0;
-        let stage = own.take_if(|stage| !matches!(**stage, Stage::Filling(_)));
-        let cached = match stage.map(|stage| *stage) {
+        let cached = match own.take().map(|stage| *stage) {
             Some(Stage::Bypassed(bypass, asked)) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
                     let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
@@ -138,9 +139,9 @@ impl Filter for Caching {
                 let why = Some(Why::Bypass(bypass));
                 Cached::known(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() }).into()
             }
-            Some(Stage::Fetching(fetch)) => cache.fetched(own, cx, *fetch, head).into(),
+            Some(Stage::Fetching(fetch)) => cache.fetched(cx, *fetch, head).into(),
             // A stored response, or a response that passes anew.
-            Some(Stage::Filling(_)) | None => match cx.facts.cached.take() {
+            None => match cx.facts.cached.take() {
                 Some(cached) => cached,
                 None => return,
             },
@@ -152,29 +153,8 @@ impl Filter for Caching {
         cx.facts.cached.set(Some(cached));
     }
 
-    fn response_body(
-        &self,
-        own: &mut Own<Stage>,
-        _: &Exchange<'_>,
-        _: &ResponseHead<'_, '_, '_>,
-    ) -> Option<Box<dyn BodyFilter>> {
-        Some(Box::new(Kept::new(filling(own)?)))
-    }
-
-    fn unsent_body(&self, own: &mut Own<Stage>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
-        Some(Box::new(Kept::alone(filling(own)?)))
-    }
-
     fn did(&self, _: Option<&Stage>, cx: &Exchange<'_>) -> Cow<'static, str> {
         cx.cached().map(|outcome| outcome.text()).unwrap_or_default().into()
-    }
-}
-
-/// Takes the response whose body is to be stored, if there is one.
-fn filling(own: &mut Own<Stage>) -> Option<Filling> {
-    match *own.take_if(|stage| matches!(**stage, Stage::Filling(_)))? {
-        Stage::Filling(filling) => Some(*filling),
-        Stage::Bypassed(..) | Stage::Fetching(_) => None,
     }
 }
 
@@ -213,7 +193,7 @@ impl Cache {
             // Filters may have changed them.
             false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
-        Ok(Wish { lookup, key, is_collapsed: false, disk: OnDisk::NotAsked })
+        Ok(Wish { lookup, key, is_collapsed: false, has_erred: false, lead: None, disk: OnDisk::NotAsked })
     }
 
     /// Removes fields by which a single client could choose the responses that others get.
@@ -235,7 +215,7 @@ impl Cache {
         own: &mut Own<Stage>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
-        wish: Wish,
+        mut wish: Wish,
         wait: Option<Duration>,
     ) -> Verdict {
         let now = self.responses.moment(cx.core);
@@ -273,6 +253,9 @@ impl Cache {
         });
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
+                if let Some(lead) = wish.lead.take() {
+                    lead.end(End::Stored, cx.core.clock.now());
+                }
                 let mut response = answer(cx, head, copy, &wish, entry, now);
                 offer_whole(cx, &mut response, entry, now, || wish.key);
                 return Verdict::Answer(response);
@@ -280,7 +263,11 @@ impl Cache {
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let mut response = answer(cx, head, copy.take(), &wish, entry, now);
                 offer_whole(cx, &mut response, entry, now, || wish.key.clone());
-                if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                let role = match wish.lead.take() {
+                    Some(lead) => Role::Leads(lead),
+                    None => self.join(cx, &wish, head, &mut copy),
+                };
+                if let Role::Leads(lead) = role {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
                     let lookup = Lookup { is_head: false, ..lookup };
@@ -295,6 +282,12 @@ impl Cache {
             }
             (_, Some(Decision::OnlyIfCached)) => return only_if_cached(cx),
             (None, _) if decide::is_only_if_cached(&wish.lookup) => return only_if_cached(cx),
+            (Some(entry), Some(Decision::Validate(_)))
+                if wish.has_erred && decide::on_error_by(&terms_of(entry, stale_from), now) =>
+            {
+                let outcome = Outcome { forward: Some(Forward::Stale), why: Some(Why::Stale), ..Outcome::default() };
+                return Verdict::Answer(answer_by(cx, head, copy, &wish, entry, (now, outcome)));
+            }
             (_, Some(Decision::Validate(Cause::Request))) => Forward::Request,
             (_, Some(Decision::Validate(_))) => Forward::Stale,
             _ if is_known => Forward::VaryMiss,
@@ -302,12 +295,23 @@ impl Cache {
         };
         let is_part = head.request.field("range").is_some() && !wish.lookup.is_head;
         let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
-        let mut lead = None;
-        if fills && let Some(wait) = wait {
-            match self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
-                Role::Leads(leads) => lead = Some(leads),
-                Role::Alone => {}
+        if let (None, Some(wait)) = (&wish.lead, wait) {
+            let role =
+                if fills { self.join(cx, &wish, head, &mut copy) } else { self.other(cx, &wish, head, &mut copy) };
+            match role {
+                Role::Leads(lead) => {
+                    // The response may have been stored since the first look.
+                    wish.lead = Some(lead);
+                    return self.look(own, cx, head, wish, Some(wait));
+                }
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
+                Role::Reads(growing) => {
+                    let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
+                    if let Some(verdict) = self.read_growing(cx, asked, &wish, &growing) {
+                        return verdict;
+                    }
+                }
+                Role::Alone => {}
             }
         }
         let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
@@ -323,7 +327,12 @@ impl Cache {
             let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
-        let Wish { lookup, key, is_collapsed, .. } = wish;
+        let Wish { lookup, key, is_collapsed, lead, .. } = wish;
+        let lead = lead.filter(|_| fills);
+        if lead.is_some() {
+            let stay = Stay { shared: self.responses.shared.clone(), place: None };
+            cx.facts.stay.set(Some(stay.into()));
+        }
         let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
         let again = entry.is_some().then(|| self.behind.part(cx, head).into());
         let fetch =
@@ -358,16 +367,69 @@ impl Cache {
         Some((found.object.clone(), found.stale_from))
     }
 
+    /// Role of a request in the fetch of its response. `copy`: the request with its changes, once it is needed.
+    fn join(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
+        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
+        let is_current = |growing: &Growing| self.is_current(&wish.key, growing, now);
+        flights.join(&wish.key, |vary| varying(head, copy, vary), now, is_current)
+    }
+
+    /// Role of a request that does not fetch the whole response.
+    fn other(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
+        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
+        let growing = flights.growing(&wish.key, |vary| varying(head, copy, vary));
+        growing.filter(|growing| self.is_current(&wish.key, growing, now)).map_or(Role::Alone, Role::Reads)
+    }
+
+    /// True if later requests may have a response that is arriving: it was not purged, and its endpoint continues.
+    fn is_current(&self, key: &Key, growing: &Growing, now: Instant) -> bool {
+        let is_silent = self.collapse.is_some_and(|wait| growing.silence_ns(now) > wait.as_nanos() as u64);
+        !is_silent && !self.responses.shared.store.is_purged_since(key.into(), &growing.head, growing.began)
+    }
+
     /// Waits for the response that another request fetches.
     fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
         let (cache, began) = (self.clone(), cx.core.clock.now());
-        Caching::wait(timeout(wait, follow), move |end, own, cx, head| {
-            // After a failure another request leads. A request that has waited for a response does not wait again.
-            let waited = Duration::from_nanos(cx.core.clock.now().since(began));
-            let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
+        Caching::wait(timeout(wait, follow), move |followed, own, cx, head| {
             // The disk had nothing before, and a response fetched since is in memory, unless others are used more.
-            cache.look(own, cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
+            let mut wish = Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish };
+            let left = wait.checked_sub(Duration::from_nanos(cx.core.clock.now().since(began)));
+            match followed {
+                // It begins with another look, as responses that were stored before may serve it.
+                Some(Followed::Reads(_)) => cache.look(own, cx, head, wish, left),
+                Some(Followed::Leads(lead)) => {
+                    wish.lead = Some(lead);
+                    cache.look(own, cx, head, wish, left)
+                }
+                // A request that has waited for a response does not wait again.
+                Some(Followed::Ended(end)) => {
+                    wish.has_erred = end == End::Erred;
+                    cache.look(own, cx, head, wish, None)
+                }
+                None => cache.look(own, cx, head, wish, None),
+            }
         })
+    }
+
+    /// Answers a request with a response that is arriving; `None` if that does not serve it.
+    fn read_growing(
+        self: &Rc<Cache>,
+        cx: &mut Exchange<'_>,
+        asked: &mut Asked,
+        wish: &Wish,
+        growing: &Arc<Growing>,
+    ) -> Option<Verdict> {
+        let (request, now) = (asked.request(), self.responses.moment(cx.core));
+        let is_served = vary::serves(&growing.head, &request, &self.responses.policy)
+            && matches!(decide(&growing.head, &wish.lookup, now), Decision::Fresh | Decision::StaleAccepted);
+        if !is_served || cx.facts.is_http10 && growing.length.is_none() {
+            return None;
+        }
+        let response = growing_response(cx, growing, &request, now, Some(&self.counts))?;
+        let ttl = Some(growing.head.terms.ttl(now));
+        let outcome = Outcome { ttl, is_collapsed: true, ..Outcome::default() };
+        cx.facts.cached.set(Some(Cached::known(outcome).into()));
+        Some(Verdict::Answer(response))
     }
 
     /// Counts a response that the client gets, and changes its fields.
@@ -382,21 +444,17 @@ impl Cache {
     }
 
     /// Decides on the response to a request of this cache.
-    fn fetched(
-        &self,
-        own: &mut Own<Stage>,
-        cx: &Exchange<'_>,
-        mut fetch: Fetch,
-        head: &mut ResponseHead<'_, '_, '_>,
-    ) -> Cached {
+    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Cached {
         let now = self.responses.moment(cx.core);
+        let place = cx.facts.stay.take().and_then(|stay| stay.place);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        let terms = |entry: &Arc<Entry>| {
-            let terms = entry.head().terms;
-            fetch.stale_from.map_or(terms, |at| terms.ended_at(at))
-        };
+        if let Some(lead) = fetch.lead.take_if(|_| has_failed) {
+            // Those who have waited need not wait for each other.
+            lead.end(End::Erred, cx.core.clock.now());
+        }
+        let terms = |entry: &Entry| terms_of(entry, fetch.stale_from);
         let serves = |entry: &&Arc<Entry>| has_failed && decide::on_error_by(&terms(entry), now);
         if let Some(entry) = fetch.entry.as_ref().filter(serves) {
             let forward_status = head.outcome.map(|_| status);
@@ -459,28 +517,29 @@ impl Cache {
             return Cached::known(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
         }
         let shared = &self.responses.shared;
+        let (length, mut room) = (if head.ends { Some(0) } else { length_of(head) }, shared.room());
         let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
-            let length = length_of(head);
-            shared.refusal(&fetch.key, &stored, length, fetch.began).map_or(Ok(stored), Err)
+            let known = length.unwrap_or(0);
+            let refused = shared.refusal(&fetch.key, &stored, known, fetch.began);
+            refused.map_or(Ok(()), Err).and_then(|()| room.take(known)).map(|()| stored)
         });
         match storable {
             Ok(stored) => {
                 let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
-                // The client's conditions were removed from the request, so that there is a response to store.
-                let answer = Answer::new(&stored, &request, length_of(head));
-                if answer.status == 304 {
-                    cx.facts.serves_stored.set(true);
-                    head.instead = Some(answer_of(&answer, &stored, now, bytes::Bytes::new()).into());
-                }
-                let Fetch { key, began, lead, .. } = fetch;
-                let (shared, received, now) = (shared.clone(), now, cx.core.clock.now());
+                let at = cx.core.clock.now();
+                let growing = Growing::new(stored, length, fetch.began, at);
+                // The client's conditions and range were removed from the request, so that there is a response to store.
+                let instead = growing_response(cx, &growing, &request, now, None);
+                head.instead = instead.filter(|instead| instead.status != status).map(Box::new);
+                cx.facts.serves_stored.set(head.instead.is_some());
                 let (fate, counts) = (Fate::default(), Some(self.counts.clone()));
-                let ending = Ending { lead, now, outcome, fate: fate.clone(), counts };
-                let filling = Filling { shared, key, stored, began, received, ending };
+                let ending = Ending { lead: fetch.lead, now: at, outcome, fate: fate.clone(), counts };
+                let mut filling = Filling::new(shared, fetch.key, growing, now, room, ending);
+                filling.keep_place(place);
                 if head.ends {
-                    filling.store(Vec::new());
+                    filling.end();
                 } else {
-                    *own = Some(Box::new(Stage::Filling(filling.into())));
+                    head.filling = Some(filling.into());
                 }
                 Cached::storing(outcome, fate)
             }
@@ -499,6 +558,11 @@ impl Cache {
     }
 }
 
+/// Values of the fields in `Vary` that a request has. `copy`: the request with its changes, once it is needed.
+fn varying(head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>, vary: &Fields<'_, '_>) -> Option<Vec<u8>> {
+    vary::write(&copy.get_or_insert_with(|| Asked::of(head.request, head.edits)).request(), vary)
+}
+
 /// Answers a request with a stored response. `copy`: the request with its changes, if it was copied before.
 fn answer(
     cx: &mut Exchange<'_>,
@@ -507,6 +571,18 @@ fn answer(
     wish: &Wish,
     entry: &Entry,
     now: Moment,
+) -> Response {
+    answer_by(cx, head, copy, wish, entry, (now, Outcome::default()))
+}
+
+/// Answers a request with a stored response for the reason of an outcome.
+fn answer_by(
+    cx: &mut Exchange<'_>,
+    head: &RequestHead<'_, '_, '_>,
+    copy: Option<Asked>,
+    wish: &Wish,
+    entry: &Entry,
+    (now, outcome): (Moment, Outcome),
 ) -> Response {
     let response = match has_conditions(head.edits) {
         true => {
@@ -517,7 +593,7 @@ fn answer(
     };
     let ttl = Some(entry.head().terms.ttl(now));
     let bytes = if head.request.is_head() { 0 } else { response.page_len() };
-    let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
+    let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..outcome };
     cx.facts.cached.set(Some(Cached::known(outcome).into()));
     response
 }
@@ -529,10 +605,15 @@ fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Mo
     }
 }
 
-/// Length of the body as the head of a response states it; 0 if it states none.
-fn length_of(head: &ResponseHead<'_, '_, '_>) -> u64 {
-    let stated = head.fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
-    stated.filter(|_| !head.ends).unwrap_or(0)
+/// Terms of a stored response that a soft purge may have ended.
+fn terms_of(entry: &Entry, stale_from: Option<Moment>) -> Terms {
+    let terms = entry.head().terms;
+    stale_from.map_or(terms, |at| terms.ended_at(at))
+}
+
+/// Length of the body as the head of a response states it.
+fn length_of(head: &ResponseHead<'_, '_, '_>) -> Option<u64> {
+    std::str::from_utf8(head.fields.first("content-length")?).ok()?.parse().ok()
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.
@@ -545,6 +626,36 @@ fn has_conditions(edits: &Edits) -> bool {
 pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.facts.serves_stored.set(true);
     from_stored(entry, request, now)
+}
+
+/// Response that is arriving, turned into the response to a request: the whole, a part of it, or a 304. `None` if its
+/// beginning is gone.
+fn growing_response(
+    cx: &Exchange<'_>,
+    growing: &Arc<Growing>,
+    request: &Request<'_, '_>,
+    now: Moment,
+    counts: Option<&Arc<CacheCounts>>,
+) -> Option<Response> {
+    cx.facts.serves_stored.set(true);
+    // Without a length there are no parts, as for an empty body.
+    let answer = Answer::new(&growing.head, request, growing.length.unwrap_or(0));
+    let bytes = match (&answer.body, answer.status) {
+        (_, 304 | 416) => None,
+        (Some(part), 206) => Some(part.clone()),
+        _ => Some(0..growing.length.unwrap_or(u64::MAX)),
+    };
+    let response = match bytes {
+        Some(bytes) => {
+            let reader = growing.reader(bytes)?;
+            Response::growing(match counts {
+                Some(counts) => reader.counted(counts),
+                None => reader,
+            })
+        }
+        None => Response::page("", bytes::Bytes::new()),
+    };
+    Some(with_fields(response, &answer, &growing.head, now))
 }
 
 #[cold]

@@ -160,12 +160,12 @@ pub fn from_stored(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Res
         (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
         (None, _) => bytes::Bytes::new(),
     };
-    answer_of(&answer, entry.head(), now, body)
+    with_fields(Response::page("", body), &answer, entry.head(), now)
 }
 
-/// Response with the status of an answer, and with its fields from a stored response.
-pub fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) -> Response {
-    let mut response = Response::page("", body).status(answer.status);
+/// The response with the status of an answer, and with its fields from a stored response.
+pub fn with_fields(response: Response, answer: &Answer, stored: &Stored, now: Moment) -> Response {
+    let mut response = response.status(answer.status);
     answer.fields(stored, now, |name, value| {
         if !name.eq_ignore_ascii_case(b"content-length") {
             response.fields.push(name, value);

@@ -46,7 +46,7 @@ impl Cache {
             };
             return match is_only_if_cached(&wish.lookup) {
                 true => only_if_cached(&format!("{why} for {key}")),
-                false => DryRun::Next(format!("{} for {key}, as {why}", self.fetch(&wish)).into()),
+                false => DryRun::Next(format!("{} for {key}, as {why}", self.fetch(&wish, &mut asked)).into()),
             };
         };
         let terms = item.stale_from.map_or(item.object.head().terms, |at| item.object.head().terms.ended_at(at));
@@ -70,8 +70,9 @@ impl Cache {
         }
     }
 
-    fn fetch(&self, wish: &Wish) -> &'static str {
-        match self.collapse.is_some() && self.responses.shared.flights.is_under_way(wish.key.bytes()) {
+    fn fetch(&self, wish: &Wish, asked: &mut Asked) -> &'static str {
+        let flights = &self.responses.shared.flights;
+        match self.collapse.is_some() && flights.is_under_way(&wish.key, |vary| vary::write(&asked.request(), vary)) {
             true => "would wait for the response that another request fetches",
             false => "would fetch the response",
         }

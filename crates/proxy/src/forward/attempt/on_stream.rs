@@ -5,9 +5,8 @@ use crate::body::fault::Fault;
 use crate::body::message::Message;
 use crate::forward::Forward;
 use crate::forward::attempt::moves::Moves;
-use crate::forward::attempt_end::{Failed, answered, failed};
-use crate::forward::outgoing::Outgoing;
-use crate::forward::relay::{Answered, Relay, Terms};
+use crate::forward::attempt_end::{Failed, answered, began, failed, failed_within};
+use crate::forward::relay::{Answered, Relay, Relayed, Source, Terms};
 use crate::observe::end::Phase;
 use crate::record::grpc::Call;
 use crate::upstream::connections::{UpstreamConn, unreachable};
@@ -38,7 +37,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
             self.record.phase.set(Phase::Connect);
             let timeouts = self.tries.timeouts(opened.route.timeouts);
             let limits = Limits::new(timeouts, ticket.pool, moves.are_some(), deadline);
-            let Begun { stream, reused, connect_ns } = match begin(self.down, self.out, &ticket, limits).await {
+            let Begun { stream, reused, connect_ns } = match begin(self, &ticket, limits).await {
                 Ok(begun) => begun,
                 Err(NotBegun::Fault(fault)) => return Err(failed(self.record, ticket, fault)),
                 Err(NotBegun::Unreachable(error)) => return Err(unreachable(ticket, error).into()),
@@ -60,9 +59,15 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
             let terms = Terms { timeouts, tries: repeatable.then_some(&self.tries), is_reused: reused };
             let relay = Relay::new(self.client, timer, self.record, opened, terms);
             let fault = match relay.parts(self.down, &stream, &mut ticket, self.out).await {
-                Ok(done) => {
+                Ok(Relayed::Answered(done)) => {
                     answered(self.record, ticket, done, (!second).then_some(&self.tries));
                     return Ok(done);
+                }
+                Ok(Relayed::Fills(fills)) => {
+                    began(self.record, &ticket, (!second).then_some(&self.tries));
+                    let from = (Source::Stream(stream), ticket);
+                    let filled = Box::pin(relay.fill(self.down, self.out, *fills, from)).await;
+                    return filled.map_err(|fault| failed_within(self.record, fault));
                 }
                 Err(fault) => fault,
             };
@@ -76,7 +81,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
             };
             // Frees the stream's place for others during the pause.
             drop(stream);
-            if retries::pause(pause_ns, |cx| self.down.poll_gone(cx)).await.is_err() {
+            if retries::pause(pause_ns, |cx| self.poll_left(cx)).await.is_err() {
                 return Err(failed(self.record, ticket, Fault::ClientGone));
             }
         }
@@ -121,12 +126,12 @@ enum NotBegun {
 }
 
 /// Opens a stream and begins the request on it.
-async fn begin(
-    down: &impl Downstream,
-    out: &Outgoing<'_>,
+async fn begin<D: Downstream>(
+    forward: &Forward<'_, '_, D>,
     ticket: &InFlight<'_>,
     limits: Limits,
 ) -> Result<Begun, NotBegun> {
+    let (down, out) = (forward.down, &*forward.out);
     let message = out.message().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let head = out.endpoint_head().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let (pool, endpoint) = (ticket.pool, &ticket.endpoint);
@@ -138,7 +143,7 @@ async fn begin(
     let is_full = || endpoint.sessions.is_full(&pool.plan().http2);
     if begun.is_err() && place_by > connect_by && is_full() {
         let waiting = poll_fn(|cx| match beginning.as_mut().poll(cx) {
-            Poll::Pending => down.poll_gone(cx).map(|()| None),
+            Poll::Pending => forward.poll_left(cx).map(|()| None),
             begun => begun.map(Some),
         });
         begun = match timer.limit_by(place_by, pin!(waiting)).await {

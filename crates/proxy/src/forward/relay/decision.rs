@@ -1,9 +1,9 @@
 //! Decision about a response: forward it, discard it and retry at another endpoint, or replace it.
 
 use super::Relay;
-use crate::body::chain::BodyChain;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
+use crate::cache::filling::Filling;
 use crate::load::reports;
 use crate::pipeline::response::{Arrived, Filtered, filter, filter_interim};
 use crate::record::grpc::Call;
@@ -37,8 +37,8 @@ pub(super) enum Decision {
     /// Forward it; a tunnel follows.
     Switch(Accepted),
     /// Discard it, with this outcome for the balancer: the client gets a response of this proxy instead, which the
-    /// record holds. Filters may keep its body.
-    Replace(Outcome, Option<Box<BodyChain>>),
+    /// record holds. The cache may take the body.
+    Replace(Outcome, Option<Box<Filling>>),
 }
 
 /// A response that is discarded for a retry.
@@ -107,7 +107,7 @@ impl Relay<'_> {
         let mut filtered = filter(self.record, status, fields, arrived);
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
-            return Ok(Decision::Replace(outcome, filtered.body_chain));
+            return Ok(Decision::Replace(outcome, filtered.filling));
         }
         let accepted = Accepted { outcome, hears_trailers, filtered };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })

@@ -3,11 +3,15 @@
 //!
 //! With HTTP/1 on both sides, bytes pass as they are ([`bytes`], [`tunnel`] after a switch of protocols); otherwise the
 //! request and the response pass as heads, data and trailers ([`parts`]). Both share the [`decision`] about a response.
+//! The body of a response that is to be stored is read by a separate task ([`fill`]).
 
 mod bytes;
 mod decision;
+mod fill;
 mod parts;
 mod tunnel;
+
+pub use fill::{Fills, Source};
 
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::fault::{Due, Fault};
@@ -76,6 +80,13 @@ pub struct Answered {
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
+}
+
+/// Result of a relay in parts.
+pub enum Relayed {
+    Answered(Answered),
+    /// The cache takes the body of the response.
+    Fills(Box<Fills>),
 }
 
 impl Answered {
@@ -214,7 +225,7 @@ impl Relay<'_> {
             if let Poll::Ready(result) = future.as_mut().poll(cx) {
                 return Poll::Ready(result);
             }
-            poll_gone(cx).map(|()| Err(Fault::ClientGone))
+            self.record.exchange.poll_left(poll_gone(cx)).map(|()| Err(Fault::ClientGone))
         })
         .await
     }

@@ -1,7 +1,8 @@
 //! Relay of a request in parts (heads, data and trailers) between any two protocols. A part is taken from its sender
 //! only when the receiver has room for it, so that flow control holds the sender back.
 
-use super::{Answered, Relay};
+use super::fill::Fills;
+use super::{Answered, Relay, Relayed};
 use crate::body::chain::{BodyChain, Pulled};
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::fault::Fault;
@@ -39,7 +40,7 @@ impl Relay<'_> {
         up: &U,
         ticket: &mut InFlight<'_>,
         out: &mut Outgoing<'_>,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Relayed, Fault> {
         let left = match &out.rest.body {
             // A tunnel has no bytes before the endpoint accepts it.
             Body::UntilClose if self.opened.asked.upgrade => Body::EMPTY,
@@ -55,15 +56,18 @@ impl Relay<'_> {
             let mut upload = pin!(self.upload(&side, up, out));
             let mut exchange = pin!(async {
                 let download = pin!(self.download(&side, up, ticket));
-                let (mut answered, sent) = self.both_ways(upload.as_mut(), download).await?;
+                let (mut relayed, sent) = self.both_ways(upload.as_mut(), download).await?;
                 if self.switched.get() && !sent {
                     self.half_close();
                     upload.await?;
                 }
                 // An endpoint that responded before it had all of the request would take the next request for the rest
                 // of it.
-                answered.reusable &= self.uploaded.get();
-                Ok(answered)
+                match &mut relayed {
+                    Relayed::Answered(answered) => answered.reusable &= self.uploaded.get(),
+                    Relayed::Fills(fills) => fills.is_sent = self.uploaded.get(),
+                }
+                Ok(relayed)
             });
             self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await
         };
@@ -72,10 +76,11 @@ impl Relay<'_> {
             // The fault is `Copy` and cannot hold the rule: the record does.
             self.record.broken.set(up.broken());
         }
-        let Some(rest) = side.into_rest() else { return done };
-        out.rest.body = rest.body;
-        out.put_behind(rest.behind);
-        done.map(|answered| Answered { keep_alive: rest.keep_alive, ..answered })
+        let keep_alive = out.take_rest(side);
+        Ok(match (done?, keep_alive) {
+            (Relayed::Answered(answered), Some(keep_alive)) => Relayed::Answered(Answered { keep_alive, ..answered }),
+            (relayed, _) => relayed,
+        })
     }
 
     /// Relays the request, and the client's half of a tunnel that follows it. A failed send is not a fault here: the
@@ -144,7 +149,7 @@ impl Relay<'_> {
         down: &P,
         up: &U,
         ticket: &mut InFlight<'_>,
-    ) -> Result<Answered, Fault> {
+    ) -> Result<Relayed, Fault> {
         let mut interim = 0;
         loop {
             let mut head = poll_fn(|cx| up.poll_head(cx)).await?;
@@ -169,17 +174,23 @@ impl Relay<'_> {
                     self.flush(down).await?;
                 }
                 Decision::Retry(refusal) => return Err(refusal.fault(up.kept())),
-                Decision::Replace(outcome, kept) => {
+                Decision::Replace(outcome, filling) => {
                     self.begin_response(ticket);
-                    if let Some(chain) = kept.filter(|_| !head.ends) {
-                        self.keep_body(up, chain).await;
+                    if let Some(filling) = filling {
+                        let fills = Fills { filling, outcome, status: head.status, is_sent: true, head: None };
+                        return Ok(Relayed::Fills(fills.into()));
                     }
                     let Kept { reusable, secs } = up.kept();
-                    return Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome });
+                    return Ok(Relayed::Answered(Answered { reusable, kept_secs: secs, keep_alive: true, outcome }));
                 }
-                Decision::Final(accepted) => {
+                Decision::Final(mut accepted) => {
                     self.begin_response(ticket);
-                    return self.take_final(down, up, head, accepted).await;
+                    if let Some(filling) = accepted.filtered.filling.take() {
+                        let (status, outcome) = (head.status, accepted.outcome);
+                        let fills = Fills { filling, outcome, status, is_sent: true, head: Some((head, accepted)) };
+                        return Ok(Relayed::Fills(fills.into()));
+                    }
+                    return self.take_final(down, up, head, accepted).await.map(Relayed::Answered);
                 }
                 Decision::Switch(accepted) => {
                     self.switched.set(true);
@@ -187,26 +198,7 @@ impl Relay<'_> {
                         transport.keep_alive(after);
                     }
                     self.begin_response(ticket);
-                    return self.take_final(down, up, head, accepted).await;
-                }
-            }
-        }
-    }
-
-    /// Reads the body of a response that the client does not get, for the filters that keep it. Parts that never arrive
-    /// are not kept.
-    async fn keep_body<U: Upstream>(&self, up: &U, mut chain: Box<BodyChain>) {
-        let mut is_last = false;
-        while !is_last {
-            self.allow_silence();
-            let Ok(part) = poll_fn(|cx| up.poll_part(cx)).await else { return };
-            is_last = !matches!(part, Part::Data(_));
-            chain.push(part);
-            loop {
-                match chain.pull() {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    Err(_) => return,
+                    return self.take_final(down, up, head, accepted).await.map(Relayed::Answered);
                 }
             }
         }
@@ -226,7 +218,7 @@ impl Relay<'_> {
     }
 
     /// Relays the final response.
-    async fn take_final<P: ClientParts, U: Upstream>(
+    pub(super) async fn take_final<P: ClientParts, U: Upstream>(
         &self,
         down: &P,
         up: &U,

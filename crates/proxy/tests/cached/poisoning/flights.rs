@@ -150,23 +150,19 @@ fn others_are_answered_if_the_first_client_leaves() {
                 Waiting::H1(client) => client.reset(),
                 Waiting::H2(client) => drop(client),
             }
+            wait_until("it has left", || proxy.metrics().contains("evenkeel_cache_unattended_fetches 1"));
+            held.go.send(()).expect("the endpoint waits");
             for (at, client) in others.into_iter().enumerate() {
                 let own = if fields.contains("private") { format!("user={}", at + 1) } else { "page".into() };
                 assert_eq!(client.body(), own, "{fields}, {version:?}");
             }
-            let _ = held.go.send(());
         }
     }
 }
 
 #[test]
-fn others_are_answered_if_the_first_response_is_cut() {
-    for cut in [
-        "",
-        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhalf",
-        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-        "HTTP/1.1 evil\r\n\r\n",
-    ] {
+fn others_are_answered_if_the_first_response_does_not_begin() {
+    for cut in ["", "HTTP/1.1 evil\r\n\r\n", "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"] {
         for version in VERSIONS {
             let (go, gone) = mpsc::channel::<()>();
             let (gone, came) = (Mutex::new(gone), Arc::new(AtomicUsize::new(0)));
@@ -192,7 +188,8 @@ fn others_are_answered_if_the_first_response_is_cut() {
                 assert_eq!(client.body(), "whole", "{cut:?}, {version:?}");
             }
             drop(first);
-            assert_eq!(came.load(Ordering::SeqCst), 2, "the others are one request, too: {cut:?}");
+            // No endpoint has answered, so the others do not wait for each other.
+            assert!(came.load(Ordering::SeqCst) >= 2, "{cut:?}");
         }
     }
 }
@@ -235,11 +232,11 @@ fn others_do_not_wait_for_the_timeout_of_the_first_request() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_up_others_once() {
+fn a_client_that_does_not_read_holds_up_nobody() {
     const SIZE: usize = 6 << 20;
     let held = Held::new(|_, _| with("200 OK", "Cache-Control: max-age=60", &"x".repeat(SIZE)));
     let sections =
-        "[[route]]\npool = 'web'\ncache = { collapse = '50ms' }\n[cache]\nobject_max = '16MiB'\nmemory = '256MiB'\n";
+        "[[route]]\npool = 'web'\ncache = { collapse = '1h' }\n[cache]\nobject_max = '16MiB'\nmemory = '256MiB'\n";
     let proxy = Proxy::with(&[held.endpoint.addr], "h2c = true", "", sections);
     let slow = Waiting::new(&proxy, Version::H1, 0);
     held.has_first();
@@ -248,6 +245,7 @@ fn a_client_that_does_not_read_holds_up_others_once() {
         assert_eq!(Waiting::new(&proxy, Version::H1, at).body().len(), SIZE);
     }
     assert_eq!(slow.body().len(), SIZE);
+    assert_eq!(held.came.load(Ordering::SeqCst), 1);
 }
 
 #[test]
