@@ -4,7 +4,7 @@
 //! An exchange passes these files in this order:
 //!
 //! 1. [`lookup`]: the wishes of the request, or the reason why it bypasses the cache. [`key`]: its key.
-//! 2. [`vary`]: the choice among the responses under that key, with `coding` for `Accept-Encoding`.
+//! 2. [`vary`]: the choice among the responses under that key.
 //! 3. [`decide`]: fresh, stale but served, or to be validated, and with which fields.
 //! 4. [`answer`]: status, fields and slice of a stored response, with [`conditional`] and [`range`].
 //! 5. [`storable`]: the [`reply`] of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
@@ -16,11 +16,10 @@
 //! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
-// Order: record, store, answer, conditional, status, decide, freshen, storable, range, tags, vary, coding, lookup, stored,
+// Order: record, store, answer, conditional, status, decide, freshen, storable, range, tags, vary, lookup, stored,
 // freshness, policy, age, reply, invalidate, key, refusal, syntax, moment
 pub mod age;
 pub mod answer;
-mod coding;
 pub mod conditional;
 pub mod decide;
 pub mod freshen;

@@ -1,5 +1,5 @@
-//! Points in time of the rules: moments on a clock that nobody can set, which ages are made of, and dates by the wall
-//! clock, as fields have them. They are two types, so that neither can be used for the other.
+//! Points in time of the rules: moments on a clock that never steps, for ages, and dates by the wall clock, as fields
+//! have them. They are two types, so that neither can be used for the other.
 
 use std::time::Duration;
 

@@ -13,6 +13,6 @@ pub struct Reply<'r, 'h, 'b> {
     pub sent: Moment,
     /// Time at which the head of the response was received.
     pub received: Moment,
-    /// The same time by the wall clock, which the dates of the response are compared with.
+    /// Time of `received` by the wall clock, for comparison with the dates of the response.
     pub arrived: Date,
 }

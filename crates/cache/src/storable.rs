@@ -245,7 +245,7 @@ mod tests {
     use crate::syntax::directives::Directives;
 
     const NOW: Date = Date(784_111_777_500);
-    /// The same time on a clock that has nothing to do with dates.
+    /// Moment of `NOW`, on a clock that has nothing to do with dates.
     const AT: Moment = Moment(5_000);
 
     struct Case<'c> {

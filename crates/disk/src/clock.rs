@@ -1,7 +1,6 @@
-//! Clock of the file, on which records have their moments.
+//! Clock of the file, for the moments of its records.
 //!
-//! It continues from process to process, while the clock that nobody can set begins anew with each start of the machine.
-//! The file has an anchor: a moment on its clock, and the times of the other two clocks at that moment. Within a run of the
+//! The clock continues from process to process, while the clock of the machine begins anew with each start. The file has an anchor: a moment on its clock, and the times of the other two clocks at that moment. Within a run of the
 //! machine, both differ by the same time for ever. After a new start only the wall clock shows the time since then.
 
 use evenkeel_cache::moment::{Date, Moment};
@@ -9,15 +8,15 @@ use evenkeel_cache::record::{FRAME, Frame, Kind, PurgeRecord, ResponseRecord};
 use evenkeel_cache::stored::Stored;
 use std::borrow::Cow;
 
-/// Bytes of an anchor.
+/// Length of an anchor in bytes: a frame, and the state of the clocks.
 pub const ANCHOR: usize = FRAME + HEAD;
 
 /// Number of the run, difference of the clocks, wall clock.
 const HEAD: usize = 16 + 8 + 8;
 
-/// Clocks of a process.
+/// Clocks that a process has, and the run of the machine in which they are valid.
 pub struct Clock {
-    /// The present moment, on the clock that nobody can set.
+    /// The present moment, on the clock of the machine.
     pub now: Box<dyn Fn() -> Moment + Send + Sync>,
     /// The present time by the wall clock.
     pub wall: Box<dyn Fn() -> Date + Send + Sync>,
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ages_by_the_clock_that_nobody_sets_and_over_a_new_start_by_the_wall_clock() {
+    fn a_file_ages_by_the_clock_of_the_machine_and_over_a_new_start_by_the_wall_clock() {
         let first = clock(10 * HOUR, 1000 * HOUR, 1);
         let file = FileClock::default();
         let anchor: [u8; ANCHOR] = file.anchor(&first).try_into().expect("its length");

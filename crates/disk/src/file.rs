@@ -22,7 +22,7 @@ pub struct Ring {
     file: File,
     pub path: PathBuf,
     pub layout: Layout,
-    /// Clock of the records.
+    /// Clock that records have their moments on, continued from the process before.
     pub clock: FileClock,
     clocks: Arc<Clock>,
     /// Number of the segment in each slot; 0 for none.

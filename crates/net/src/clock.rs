@@ -41,8 +41,8 @@ fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Milliseconds since the machine started, suspended time included. Nobody can set this clock, and all processes of
-/// the machine have the same.
+/// Milliseconds since the machine started, suspended time included. This clock cannot be set, and all processes
+/// of the machine have the same.
 pub fn boot_ms() -> u64 {
     clock_ns(libc::CLOCK_BOOTTIME) / MILLISECOND_NS
 }

@@ -104,7 +104,7 @@ words! {
     pub enum CacheAdmit {
         /// All while there is room, then those that were requested at least twice.
         Reused = "reused",
-        /// All.
+        /// All, so that a full file loses its oldest responses.
         All = "all",
     }
 }

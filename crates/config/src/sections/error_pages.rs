@@ -47,7 +47,7 @@ table! {
                 line, and the body. Its status and its fields are sent, too, except fields of the connection.",
             why: "",
         };
-        /// Text of the page.
+        /// Text of the page, 1 to 1,024 characters.
         body: Option<Arc<str>> = Key {
             name: "body",
             kind: Kind::Text(Form::Content),
@@ -81,7 +81,7 @@ table! {
             help: "Status of the response, instead of the status of the error.",
             why: "",
         };
-        /// Fields of the response.
+        /// Fields of the response with their values, which replace fields of the same name.
         fields: Vec<(Arc<str>, Template)> = Key {
             name: "fields",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },

@@ -1,5 +1,5 @@
-//! Clock of stored responses. Ages are by the clock of the machine that nobody can set, which all processes have in
-//! common; only the dates of responses are compared with the wall clock.
+//! Clock of stored responses. Ages are by the clock of the machine, which cannot be set and which all processes have in
+//! common. Only the dates of responses are compared with the wall clock.
 
 use evenkeel_balance::Instant;
 use evenkeel_cache::moment::{Date, Moment};
@@ -23,7 +23,6 @@ pub struct CacheClock {
 }
 
 impl CacheClock {
-    /// The present moment.
     pub fn now(&self) -> Moment {
         self.moment(boot_ms())
     }
@@ -62,7 +61,7 @@ impl CacheClock {
         self.stepped.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Clocks for the disk.
+    /// Clocks of this process for the file on disk.
     pub fn of_disk(self: &Arc<CacheClock>) -> evenkeel_disk::Clock {
         let (moments, dates) = (self.clone(), self.clone());
         evenkeel_disk::Clock {

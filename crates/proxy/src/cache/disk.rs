@@ -34,7 +34,6 @@ pub fn options(plan: &Plan) -> Option<Options> {
     })
 }
 
-/// Opens a disk.
 pub fn open(options: Options, clock: &Arc<CacheClock>) -> Disk {
     Disk::open(options, clock.of_disk(), pages::shared)
 }

@@ -65,7 +65,7 @@ pub struct SharedCache {
     pub partner: Arc<Partner>,
     /// Second tier, if configured.
     pub disk: Option<Disk>,
-    /// Clock of the responses.
+    /// Clock for ages and dates, kept across plans.
     pub clock: Arc<CacheClock>,
     /// Bytes of arriving bodies that are to be stored.
     coming: AtomicU64,

@@ -201,7 +201,7 @@ struct Page {
     fields: Box<[(Arc<str>, Value)]>,
 }
 
-/// Source of a page.
+/// Bytes of a page with their type, or the pool that has them.
 #[derive(Clone)]
 enum Content {
     Body(Arc<str>, Bytes),

@@ -29,7 +29,7 @@ pub struct Fetch {
     pub is_collapsed: bool,
     /// Target, host and place of a request for a part of a response that is not stored.
     pub part: Option<Box<Part>>,
-    /// The same of a request that validates a stored response: its endpoint may have another response by now.
+    /// Target, host and place of a request that validates a stored response: its endpoint may have another response.
     pub again: Option<Box<Part>>,
 }
 

@@ -1,9 +1,11 @@
 //! Variants: the responses under a key that differ by fields of the request (RFC 9111 section 4.1).
 
-use crate::coding::{self, thousandths};
+mod coding;
+
 use crate::policy::Policy;
 use crate::stored::Stored;
 use crate::syntax::list;
+use coding::thousandths;
 use evenkeel_wire::endpoint_head::is_token;
 use evenkeel_wire::head::{Fields, Request};
 
@@ -340,7 +342,7 @@ mod tests {
             ("-", "br", "br, identity", true),
             ("-", "br", "br, zstd", false),
             ("-", "zstd, br", "br, zstd;q=0.5", true),
-            // A client without codings must not have the response stored plain for everybody.
+            // A client without codings must not have the response stored plain for all others.
             ("-", "-", "gzip", false),
             ("-", "gzip", "gzip, br", true),
             ("-", "gzip", "-", true),
@@ -350,7 +352,7 @@ mod tests {
             ("gzip", "-", "gzip", false),
             ("gzip", "identity", "identity", true),
             ("gzip", "br", "gzip, br", false),
-            // What nobody can read is the same as itself.
+            // A malformed field is the same as itself.
             ("gzip", "gzi p", "gzi p", true),
             ("gzip", "gzip", "gzi p", false),
             ("gzip", "gzi p", "gzip", false),

@@ -3,14 +3,13 @@
 //!
 //! A response in a coding serves every request that accepts the coding. A response without a coding serves requests that
 //! accept no other coding than its own request did; or all of them, if its endpoint was offered gzip and did not use it.
-//! Otherwise a client without codings would have the response stored plain for everybody.
+//! Otherwise a client without codings would have the response stored plain for all others.
 
 use crate::syntax::list;
 use evenkeel_wire::endpoint_head::is_token;
 use evenkeel_wire::head::Request;
 
-/// Name of the field.
-pub(crate) const ACCEPT: &str = "accept-encoding";
+pub const ACCEPT: &str = "accept-encoding";
 
 const IDENTITY: &[u8] = b"identity";
 
@@ -21,8 +20,8 @@ const USED: [&str; 3] = ["br", "gzip", "zstd"];
 const UNNAMED: u32 = 1;
 
 /// Value for the line of `Accept-Encoding` by which a response is found. `lines`: its `Content-Encoding`. `None` if the
-/// response is only for requests with the same field: its request did not accept its coding, or nobody can tell.
-pub(crate) fn line<'l>(request: &Request<'_, '_>, lines: impl Iterator<Item = &'l [u8]>) -> Option<Vec<u8>> {
+/// response is only for requests with the same field: its request did not accept its coding, or one of the fields is malformed.
+pub fn line<'l>(request: &Request<'_, '_>, lines: impl Iterator<Item = &'l [u8]>) -> Option<Vec<u8>> {
     let coding = of_content(lines)?;
     if weight(request, coding)? == 0 {
         return None;
@@ -41,11 +40,7 @@ pub(crate) fn line<'l>(request: &Request<'_, '_>, lines: impl Iterator<Item = &'
 
 /// True if a stored response with this line and this `Content-Encoding` serves a request. `None` if the request must
 /// have the same field as the request before.
-pub(crate) fn serves<'l>(
-    request: &Request<'_, '_>,
-    line: &[u8],
-    lines: impl Iterator<Item = &'l [u8]>,
-) -> Option<bool> {
+pub fn serves<'l>(request: &Request<'_, '_>, line: &[u8], lines: impl Iterator<Item = &'l [u8]>) -> Option<bool> {
     let coding = of_content(lines)?;
     let (offered, own) = match memchr::memrchr(b',', line) {
         Some(comma) if is_identity(coding) => (&line[..comma], &line[comma + 1..]),
@@ -115,7 +110,7 @@ fn weight(request: &Request<'_, '_>, coding: &[u8]) -> Option<u32> {
 }
 
 /// Weight in thousandths (RFC 9110 section 12.4.2).
-pub(crate) fn thousandths(parameter: &[u8]) -> Option<u32> {
+pub fn thousandths(parameter: &[u8]) -> Option<u32> {
     let number = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
     let (whole, rest) = number.split_first()?;
     let fraction = rest.strip_prefix(b".").or(rest.is_empty().then_some(rest))?;
