@@ -112,7 +112,6 @@ codes! {
     Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
     Warning MoreWarnings      "EK0314" "more warnings than are shown"
     Warning NotAsked          "EK0315" "a plane that may not work, or that the checking user may not query"
-    Warning NotReplaced       "EK0316" "a variable of another proxy, which is sent literally"
 }
 
 #[cfg(test)]

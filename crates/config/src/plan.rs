@@ -3,9 +3,9 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, Expression, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart,
-    PathPattern, Pem, Piece, Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable,
-    checked_regex, compile_regex, regex_cost, steers,
+    Address, AdminSocket, Captures, Cidr, End, Expression, Extent, Function, GROUPS_MAX, Groups, HashKey, HostPattern,
+    KeySource, LimitKey, Origin, PathPart, PathPattern, Pem, Piece, Pieces, RequestRate, SendHost, Template,
+    TemplatePart, TokenField, TooLong, Variable, captures, checked_regex, compile_regex, escaped, regex_cost, steers,
 };
 pub use crate::maps::MapMatch;
 pub use crate::sections::access_log::{

@@ -28,7 +28,7 @@ use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::source::{Sources, Span};
 use crate::subject::{Subject, Written};
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
-use crate::tree::{self, Node, Tree};
+use crate::tree::{self, Node, TableNode, Tree};
 use std::sync::Arc;
 
 /// Top level of every configuration file.
@@ -321,13 +321,7 @@ fn masked_fields(mut text: String) -> String {
     let mut at = Vec::new();
     for owner in routes.iter().chain(pools.iter().map(|pool| &pool.node)) {
         let Tree::Table(owner) = &owner.tree else { continue };
-        for (headers, key) in [
-            ("request_headers", "set"),
-            ("request_headers", "add"),
-            ("response_headers", "set"),
-            ("response_headers", "add"),
-        ] {
-            let Some(Node { tree: Tree::Table(fields), .. }) = owner.find(&[headers, key]) else { continue };
+        for fields in ["request_headers", "response_headers"].iter().flat_map(|headers| fields_of(owner, headers)) {
             let is_variable = |node: &Node| matches!(&node.tree, Tree::Text(value) if value.starts_with('{') && value.find('}') == Some(value.len() - 1));
             let secret = fields.entries.iter().filter(|e| is_secret_field(&e.key) && !is_variable(&e.node));
             at.extend(secret.map(|entry| entry.node.span));
@@ -341,6 +335,17 @@ fn masked_fields(mut text: String) -> String {
     masked.sort_unstable_by_key(|(span, _)| std::cmp::Reverse(*span));
     masked.into_iter().for_each(|(span, mask)| text.replace_range(span.start..span.end, &mask));
     text
+}
+
+/// The tables of fields with values in a table that changes fields, and in its edits.
+fn fields_of<'t>(owner: &'t TableNode, headers: &str) -> Vec<&'t TableNode> {
+    let Some(Node { tree: Tree::Table(headers), .. }) = owner.find(&[headers]) else { return Vec::new() };
+    let edits =
+        if let Some(Node { tree: Tree::List(edits), .. }) = headers.find(&["edits"]) { &edits[..] } else { &[] };
+    let tables = edits.iter().filter_map(|edit| if let Tree::Table(edit) = &edit.tree { Some(edit) } else { None });
+    let tables = std::iter::once(headers).chain(tables);
+    let fields = tables.flat_map(|table| ["set", "add"].iter().filter_map(|key| table.find(&[key])));
+    fields.filter_map(|node| if let Tree::Table(fields) = &node.tree { Some(fields) } else { None }).collect()
 }
 
 /// Collects the places of texts that hold a private key in PEM, or hashes of passwords, with their masks.

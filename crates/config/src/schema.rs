@@ -60,6 +60,7 @@ fn of_kind(kind: &Kind) -> Value {
         Kind::Choice(all) => words(all),
         Kind::Text(form) => pattern(form.regex()),
         Kind::List(of) => json!({ "type": "array", "minItems": 1, "items": of_kind(of) }),
+        Kind::OneOrList(of) => json!({ "anyOf": [of_kind(of), of_kind(&Kind::List(of))] }),
         Kind::Table(table) => of_table(table),
         Kind::TableOr { table, key } => {
             let short = table.key(key).map(|k| of_kind(&k.kind));

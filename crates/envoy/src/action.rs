@@ -6,6 +6,7 @@ use crate::node::{Node, TIME_MAX};
 use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
+    compile_regex,
 };
 use std::time::Duration;
 
@@ -103,6 +104,9 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
         }
         route.filters.rewrite = to.part_of("prefix_rewrite", rewrite(prefix, matching))?.flatten();
     }
+    if let Some(substitute) = to.node("regex_rewrite") {
+        route.filters.rewrite = to.part_of("regex_rewrite", found(substitute))?;
+    }
     if let Some(host) = to.text("host_rewrite_literal").filter(|host| !host.is_empty()) {
         route.filters.send_host = SendHost::Fixed(host.into());
     }
@@ -177,13 +181,22 @@ fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String
             Err("prefix_rewrite: the route matches by a regular expression".to_owned())
         }
         PathPattern::Any if prefix == "/" => Ok(None),
-        PathPattern::Any | PathPattern::Prefix(_) => Ok(Some(Rewrite { prefix: Some(new), path: None })),
+        PathPattern::Any | PathPattern::Prefix(_) => Ok(Some(Rewrite { prefix: Some(new), ..Rewrite::default() })),
         PathPattern::StartsWith(_) => {
             by_segment(matching);
-            Ok(Some(Rewrite { prefix: Some(new), path: None }))
+            Ok(Some(Rewrite { prefix: Some(new), ..Rewrite::default() }))
         }
-        PathPattern::Pattern(_) => Ok(Some(Rewrite { prefix: None, path: Some(headers::path(prefix)) })),
+        PathPattern::Pattern(_) => Ok(Some(Rewrite { path: Some(headers::path(prefix)), ..Rewrite::default() })),
     }
+}
+
+/// Rewriting of the parts of a path that an expression matches.
+fn found(substitute: &Node<'_>) -> Result<Rewrite, String> {
+    let search = substitute.node("pattern").and_then(|pattern| pattern.text("regex")).unwrap_or_default();
+    compile_regex(search).map_err(|why| format!("regex_rewrite: {search:?} is not a regular expression: {why}"))?;
+    let to = Template::of_groups(substitute.text("substitution").unwrap_or_default(), '\\', search);
+    let to = to.map_err(|why| format!("regex_rewrite: {why}"))?;
+    Ok(Rewrite { search: Some(search.into()), to: Some(to), ..Rewrite::default() })
 }
 
 fn by_segment(matching: &mut Match) {
@@ -266,7 +279,7 @@ fn redirect(to: &Node<'_>, matching: &mut Match) -> Result<Redirect, String> {
         redirect.path = Some(headers::path(path));
     }
     if let Some(prefix) = is_set("prefix_rewrite")
-        && let Some(Rewrite { prefix, path }) = rewrite(prefix, matching)?
+        && let Some(Rewrite { prefix, path, .. }) = rewrite(prefix, matching)?
     {
         (redirect.prefix, redirect.path) = (prefix, path.or(redirect.path));
     }

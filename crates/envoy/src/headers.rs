@@ -1,8 +1,7 @@
 //! Changes of fields of requests and responses. See [`Changes`].
 
-use crate::matching::braced;
 use crate::node::Node;
-use evenkeel_config::plan::{RequestHeaders, ResponseHeaders, Template, Variable};
+use evenkeel_config::plan::{RequestHeaders, ResponseHeaders, Template, Variable, add_field};
 use std::sync::Arc;
 
 /// Changes of a route, its virtual host and its route configuration, in the order in which Envoy applies them.
@@ -18,12 +17,15 @@ const VARIABLES: [(&str, Variable); 6] = [
     ("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
     ("%REQ(:METHOD)%", Variable::Method),
     ("%REQ(:AUTHORITY)%", Variable::Host),
-    ("%REQ(:PATH)%", Variable::Path),
+    ("%REQ(:PATH)%", Variable::RequestUri),
     ("%DOWNSTREAM_TLS_VERSION%", Variable::TlsVersion),
 ];
 
 /// Field names, each with the value that is set or added.
 type Values = Vec<(Arc<str>, Template)>;
+
+/// Field names, each with the values that are added.
+type Added = Vec<(Arc<str>, Vec<Template>)>;
 
 impl Changes {
     /// Reads the changes of a route, a virtual host or a route configuration.
@@ -49,10 +51,7 @@ impl Changes {
     }
 
     /// Adds the changes that are applied after these.
-    ///
-    /// # Errors
-    /// A field that would be added twice.
-    pub fn then(&self, later: &Changes, of: &Node<'_>) -> Result<Changes, String> {
+    pub fn then(&self, later: &Changes) -> Changes {
         let mut all = self.clone();
         for (ours, theirs) in [(&mut all.request.set, &later.request.set), (&mut all.response.set, &later.response.set)]
         {
@@ -60,8 +59,8 @@ impl Changes {
         }
         for (ours, theirs) in [(&mut all.request.add, &later.request.add), (&mut all.response.add, &later.response.add)]
         {
-            for (name, value) in theirs {
-                put(ours, name, value).or_else(|why| of.without(why))?;
+            for (name, values) in theirs {
+                values.iter().for_each(|value| add_field(ours, name, value.clone()));
             }
         }
         let more = |ours: &mut Vec<Arc<str>>, theirs: &[Arc<str>]| {
@@ -70,7 +69,7 @@ impl Changes {
         };
         more(&mut all.request.remove, &later.request.remove);
         more(&mut all.response.remove, &later.response.remove);
-        Ok(all)
+        all
     }
 }
 
@@ -84,7 +83,7 @@ fn replace(ours: &mut Values, name: &Arc<str>, value: &Template) {
 fn put(ours: &mut Values, name: &Arc<str>, value: &Template) -> Result<(), String> {
     match ours.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
         Some((_, before)) if before == value => Ok(()),
-        Some(_) => Err(format!("the field {name:?} is added twice")),
+        Some(_) => Err(format!("the field {name:?} is set twice")),
         None => {
             ours.push((name.clone(), value.clone()));
             Ok(())
@@ -108,18 +107,21 @@ fn withheld(option: &Node<'_>) -> Option<Arc<str>> {
     Some(name.into())
 }
 
-fn add(option: &Node<'_>, set: &mut Values, added: &mut Values) -> Result<(), String> {
+fn add(option: &Node<'_>, set: &mut Values, added: &mut Added) -> Result<(), String> {
     let header = option.node("header").ok_or("an entry has no header")?;
     let (name, value) = (header.text("key").unwrap_or_default(), header.text("value").unwrap_or_default());
     let appends = option.wrapped("append");
-    let into = match option.number("append_action") {
-        0 if appends == Some(0) => set,
-        0 => added,
-        2 => set,
+    let overwrites = match option.number("append_action") {
+        0 => appends == Some(0),
+        2 => true,
         _ => return Err(format!("{name:?}: append_action {} has no counterpart", option.word("append_action"))),
     };
     let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
-    put(into, &name.into(), &template)
+    if overwrites {
+        return put(set, &name.into(), &template);
+    }
+    add_field(added, &name.into(), template);
+    Ok(())
 }
 
 /// Value as a template; `None` if it has commands that are not known.
@@ -133,7 +135,5 @@ fn template(value: &str) -> Option<Template> {
 
 /// Template for a path that stays as it is.
 pub fn path(text: &str) -> Template {
-    // Paths have the braces of templates.
-    debug_assert_eq!(Template::literal(text).to_string(), braced(text));
     Template::literal(text)
 }

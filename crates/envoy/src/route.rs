@@ -197,8 +197,8 @@ fn one(
     let own = Changes::of(node)?;
     // Those that are applied last overwrite.
     let changes = match specific_wins {
-        true => whole.then(of_host, node)?.then(&own, node)?,
-        false => own.then(of_host, node)?.then(whole, node)?,
+        true => whole.then(of_host).then(&own),
+        false => own.then(of_host).then(whole),
     };
     (acting.route.filters.request_headers, acting.route.filters.response_headers) = (changes.request, changes.response);
     Ok((found, acting))
@@ -345,7 +345,9 @@ mod tests {
         ]);
         let shown = |json: &Value| {
             let Filters { request_headers: request, response_headers: response, .. } = planned(json).filters;
-            let all = request.set.iter().chain(&request.add).map(|(name, value)| format!("{name}: {value}"));
+            let added = request.add.iter().flat_map(|(name, all)| all.iter().map(move |value| (name, value)));
+            let set = request.set.iter().map(|(name, value)| (name, value));
+            let all = set.chain(added).map(|(name, value)| format!("{name}: {value}"));
             (all.collect::<Vec<_>>().join("; "), response.remove)
         };
         let (request, removed) = shown(&json);
@@ -401,7 +403,7 @@ mod tests {
             (of_match(json!({ "safe_regex": { "regex": "(" } })), "is not a regular expression"),
             (of_match(json!({ "prefix": "api" })), "\"api\" is not a path"),
             (route(json!({ "cluster_header": "x" })), "route: it has no cluster"),
-            (route(json!({ "cluster": "a", "regex_rewrite": {} })), "virtual_hosts.routes.route.regex_rewrite"),
+            (route(json!({ "cluster": "a", "regex_rewrite": {} })), "regex_rewrite"),
             (
                 route(json!({ "cluster": "a", "retry_policy": { "retry_on": "envoy-ratelimited" } })),
                 "\"envoy-ratelimited\"",

@@ -356,18 +356,21 @@ messages! {
         kept: 2 regex Text;
         ignored: 1 google_re2;
     }
+    REGEX_SUBSTITUTE {
+        kept: 1 pattern Of(&REGEX_MATCHER), 2 substitution Text;
+    }
     ROUTE_ACTION {
         kept: 1 cluster Text, 3 weighted_clusters Of(&WEIGHTED_CLUSTERS), 5 prefix_rewrite Text,
             6 host_rewrite_literal Text, 7 auto_host_rewrite Of(&WRAPPED), 8 timeout Of(&DURATION),
             9 retry_policy Of(&RETRY_POLICY), 15 hash_policy Of(&HASH_POLICY),
             20 cluster_not_found_response_code Word(words::NOT_FOUND), 24 idle_timeout Of(&DURATION),
             25 upgrade_configs Of(&ROUTE_UPGRADE), 30 request_mirror_policies Of(&MIRROR_POLICY),
-            36 max_stream_duration Of(&STREAM_DURATION);
+            32 regex_rewrite Of(&REGEX_SUBSTITUTE), 36 max_stream_duration Of(&STREAM_DURATION);
         ignored: 38 append_x_forwarded_host, 40 early_data_policy;
         minor: 23 max_grpc_timeout, 28 grpc_timeout_offset, 42 flush_timeout;
         refused: 2 cluster_header, 4 metadata_match, 11 priority, 13 rate_limits, 14 include_vh_rate_limits,
             17 cors, 26 internal_redirect_action, 27 hedge_policy, 29 host_rewrite_header,
-            31 max_internal_redirects, 32 regex_rewrite, 33 retry_policy_typed_config,
+            31 max_internal_redirects, 33 retry_policy_typed_config,
             34 internal_redirect_policy, 35 host_rewrite_path_regex, 37 cluster_specifier_plugin,
             39 inline_cluster_specifier_plugin, 41 path_rewrite_policy, 44 host_rewrite, 45 path_rewrite;
     }

@@ -24,6 +24,7 @@ mod forward;
 mod http2;
 mod listener;
 mod load;
+mod matching;
 mod observe;
 mod peer;
 mod pipeline;

@@ -1,6 +1,6 @@
 //! Comparison of two matches: true if no request can match both.
 
-use crate::form::checked_regex;
+use crate::form::{Extent, checked_regex};
 use crate::sections::matching::{Criteria, Expected, Match};
 use std::sync::Arc;
 
@@ -54,7 +54,12 @@ fn fits(value: &str, expected: &Expected) -> bool {
         && all(&expected.prefix, |value, text| value.starts_with(text))
         && all(&expected.suffix, |value, text| value.ends_with(text))
         && all(&expected.contains, |value, text| value.contains(text))
-        && all(&expected.regex, |value, text| checked_regex(text).is_some_and(|regex| regex.is_match(value.as_bytes())))
+        && all(&expected.regex, |value, text| matches(value, text, Extent::Whole))
+        && all(&expected.search, |value, text| matches(value, text, Extent::Part))
+}
+
+fn matches(value: &str, expression: &str, extent: Extent) -> bool {
+    checked_regex(expression, extent).is_some_and(|regex| regex.is_match(value.as_bytes()))
 }
 
 /// True if `not` rules out every request that `wanted` requires.
@@ -70,6 +75,7 @@ fn excludes(not: &Criteria, wanted: &Criteria) -> bool {
         || (wanted.scheme.is_some() && wanted.scheme == not.scheme)
         || (wanted.ends_with.is_some() && wanted.ends_with == not.ends_with)
         || (wanted.regex.is_some() && wanted.regex == not.regex)
+        || (wanted.search.is_some() && wanted.search == not.search)
         || clients()
         || named(&wanted.headers, &not.headers)
         || named(&wanted.query, &not.query)

@@ -12,8 +12,8 @@ use crate::tree::quoted;
 pub(super) fn check(root: &Section, sections: &[&Section], all: &[Placed], findings: &mut Findings) {
     let most = Runtime::of(&root.section("runtime")).regex_size;
     for (section, placed) in sections.iter().zip(all).filter(|(_, placed)| placed.whole) {
-        for text in placed.route.expressions() {
-            let size = checked_regex(text).map_or(0, |expression| expression.size());
+        for (text, extent) in placed.route.expressions() {
+            let size = checked_regex(text, extent).map_or(0, |expression| expression.size());
             if size <= most {
                 continue;
             }

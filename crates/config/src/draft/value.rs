@@ -141,7 +141,8 @@ impl Value {
             (Fraction(_), Kind::Number { .. }) => true,
             (Text(_), Kind::IntOr { .. } | Kind::IntOrText { .. } | Kind::Duration { .. } | Kind::Size { .. }) => true,
             (Text(_), Kind::Choice(_) | Kind::Text(_) | Kind::TableOrWord { .. } | Kind::Balance) => true,
-            (List(all), Kind::List(of)) => all.iter().all(|one| one.fits(of)),
+            (List(all), Kind::List(of) | Kind::OneOrList(of)) => all.iter().all(|one| one.fits(of)),
+            (one, Kind::OneOrList(of)) => one.fits(of),
             (List(all), Kind::Tables(of) | Kind::TableOrTables(of)) => all.iter().all(|one| one.fits(&Kind::Table(of))),
             (
                 Table(all),

@@ -33,16 +33,19 @@ pub use network_list::{NETWORK_LIST_MAX, network_list};
 pub use origin::Origin;
 pub use pem::Pem;
 pub use rate::RequestRate;
+pub use request::captures::{Captures, GROUPS_MAX, Groups, captures};
 pub use request::field_name::steers;
+pub use request::function::{Function, TooLong};
 pub use request::key_source::KeySource;
 pub use request::path::PathPattern;
 pub use request::path_parts::PathPart;
 pub use request::pieces::{End, Piece, Pieces};
 pub use request::regex::{REGEX_SIZE_MAX, checked as checked_regex, compile as compile_regex, cost as regex_cost};
 pub use request::send_host::SendHost;
-pub use request::template::{Template, TemplatePart, Variable};
+pub use request::template::{Template, TemplatePart, escaped};
 pub use request::token_field::TokenField;
-pub use request::{Expression, Expressions};
+pub use request::variable::Variable;
+pub use request::{Expression, Expressions, Extent};
 pub use socket::AdminSocket;
 pub use user_list::{USER_LIST_MAX, user_list};
 
@@ -59,8 +62,7 @@ use crate::code::Code;
 use crate::printable::is_hidden;
 use crate::tree::quoted;
 use name::{domain, is_token_char};
-pub(crate) use request::foreign_variables::variable_in;
-use request::template::Use;
+use request::variable::Use;
 use request::{field_name, key_source, path, regex, send_host, template, token_field};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -162,6 +164,8 @@ pub enum Form {
     ResponseValue,
     /// Path of a rewrite: absolute, without query; `{id}` is a parameter of the route.
     PathTemplate,
+    /// Such a path, which may have a query.
+    TargetTemplate,
     /// URL or path to redirect to, with variables.
     Location,
     /// Host to redirect to, with variables.
@@ -271,6 +275,7 @@ impl Form {
             Form::RequestValue => "a value, such as \"yes\" or \"{client.ip}\"",
             Form::ResponseValue => "a value, such as \"DENY\" or \"{endpoint}\"",
             Form::PathTemplate => "a path, such as \"/index.html\" or \"/users/{id}\"",
+            Form::TargetTemplate => "a path, such as \"/users/{1}\" or \"/index.php?page={1}\"",
             Form::HostTemplate => "a host, such as \"www.{host}\"",
             Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
@@ -319,6 +324,7 @@ impl Form {
             Form::FieldPattern => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,129}$",
             Form::RequestValue | Form::ResponseValue => "^[^\\r\\n]*$",
             Form::PathTemplate => "^/[^\\s?#]*$",
+            Form::TargetTemplate => "^/?[^\\s#]*$",
             Form::HostTemplate => "^[^\\s/?#@:]+$",
             Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
@@ -361,6 +367,7 @@ impl Form {
             Form::RequestValue => template::read(text, Use::Request).map(Formed::Template),
             Form::ResponseValue => template::read(text, Use::Response).map(Formed::Template),
             Form::PathTemplate => template::read(text, Use::Path).map(Formed::Template),
+            Form::TargetTemplate => template::read(text, Use::Target).map(Formed::Template),
             Form::HostTemplate => template::host(text).map(Formed::Template),
             Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),

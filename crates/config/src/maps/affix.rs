@@ -3,9 +3,12 @@
 //! Of all keys that a text begins with, the longest is either the last key that is not behind the text in their order,
 //! or that key begins with it: everything sorted between a prefix and a text with this prefix has the prefix, too. So a
 //! binary search and a walk to shorter keys find it. The search compares 8 bytes of each key that are stored together,
-//! behind those that all keys share.
+//! behind those that all keys share, and begins with every 64th of them, which stay in the cache.
 
 use super::texts::{Row, Texts};
+
+/// Number of keys between two of [`Affixes::tops`].
+const BLOCK: usize = 64;
 
 /// Mark of a key that begins with no other key.
 const NONE: Row = Row::MAX;
@@ -16,6 +19,8 @@ pub(super) struct Affixes {
     shared: usize,
     /// The next 8 bytes of each key, in the order of the keys.
     heads: Box<[u64]>,
+    /// Every 64th of `heads`.
+    tops: Box<[u64]>,
     /// For each key the longest other key that it begins with.
     parents: Box<[Row]>,
 }
@@ -33,16 +38,15 @@ impl Affixes {
             parents.push(open.last().copied().unwrap_or(NONE));
             open.push(row);
         }
-        let heads = rows.map(|row| head(&texts.key(row)[shared..])).collect();
-        Affixes { shared, heads, parents: parents.into() }
+        let heads: Box<[u64]> = rows.map(|row| head(&texts.key(row)[shared..])).collect();
+        let tops = heads.iter().copied().step_by(BLOCK).collect();
+        Affixes { shared, heads, tops, parents: parents.into() }
     }
 
     pub fn find(&self, texts: &Texts, text: &[u8]) -> Option<Row> {
         let after = text.get(self.shared..)?;
         let head = head(after);
-        let from = self.heads.partition_point(|other| *other < head);
-        let equal = self.heads[from..].partition_point(|other| *other == head);
-        let (mut low, mut high) = (from, from + equal);
+        let (mut low, mut high) = self.of_head(head);
         while low < high {
             let middle = low.midpoint(high);
             match texts.key(middle as Row) <= text {
@@ -61,8 +65,22 @@ impl Affixes {
         Some(row)
     }
 
+    /// First key of this head, and the key behind the last.
+    fn of_head(&self, head: u64) -> (usize, usize) {
+        let block = self.tops.partition_point(|top| *top < head).saturating_sub(1) * BLOCK;
+        let heads = &self.heads[block..];
+        let first = heads[..heads.len().min(BLOCK)].partition_point(|other| *other < head);
+        let (heads, mut step) = (&heads[first..], 1);
+        // Few keys have the same head, so the end is near.
+        while heads.get(step - 1).is_some_and(|other| *other == head) {
+            step *= 2;
+        }
+        let equal = heads[..heads.len().min(step)].partition_point(|other| *other == head);
+        (block + first, block + first + equal)
+    }
+
     pub fn memory(&self) -> usize {
-        size_of_val(&*self.heads) + size_of_val(&*self.parents)
+        size_of_val(&*self.heads) + size_of_val(&*self.tops) + size_of_val(&*self.parents)
     }
 }
 

@@ -113,6 +113,7 @@ impl Links<'_> {
             Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
             Kind::Text(form) => form.describe().to_string(),
             Kind::List(of) => format!("array of: {}", self.type_of(of)),
+            Kind::OneOrList(of) => format!("{}, or array of them", self.type_of(of)),
             Kind::Map { keys, of } => format!("table: each key {}, each value: {}", keys.describe(), self.type_of(of)),
             Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => {
                 format!("table: {}", (self.to_table)(table))

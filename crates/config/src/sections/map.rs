@@ -77,7 +77,8 @@ table! {
 
 /// True if the input is a host, which has no case.
 fn is_host(from: &Template, of: MapMatch) -> bool {
-    let host = |part: &TemplatePart| matches!(part, TemplatePart::Variable(Variable::Host | Variable::TlsServerName));
+    let host =
+        |part: &TemplatePart| matches!(part, TemplatePart::Variable(Variable::Host | Variable::TlsServerName, _));
     of == MapMatch::Host || matches!(from.parts(), [part] if host(part))
 }
 

@@ -2,13 +2,13 @@
 
 use super::action::{self, ACTIONS, Action};
 use super::filters::sets::USE;
-use super::filters::{self, Filters};
+use super::filters::{self, Filters, Rewrite};
 use super::matching::{self, Match, ROUTE_MATCH, RouteMatch};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, PathPattern, Template};
+use crate::form::{Extent, Form, PathPattern, Template};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -167,14 +167,18 @@ impl Route {
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let redirect = if let Action::Redirect(redirect) = &self.action { Some(redirect) } else { None };
         let redirect = redirect.into_iter().flat_map(|to| [&to.to, &to.host, &to.prefix, &to.path]).flatten();
-        let rewrite = self.filters.rewrite.iter().flat_map(|to| [&to.prefix, &to.path]).flatten();
+        let rewrite = self.filters.rewrite.iter().flat_map(|to| [&to.prefix, &to.path, &to.to]).flatten();
         let fields = self.filters.request_headers.templates().chain(self.filters.response_headers.templates());
         redirect.chain(rewrite).chain(fields)
     }
 
-    /// Regular expressions of its match.
-    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
-        std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions)
+    /// Regular expressions of its match, its rewrite, and conditions of its changes to fields.
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
+        let matches = std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions);
+        let found = self.filters.rewrite.iter().filter_map(Rewrite::found);
+        let Filters { request_headers, response_headers, .. } = &self.filters;
+        let found = found.map(|(text, extent, _)| (text, extent));
+        matches.chain(found).chain(request_headers.expressions()).chain(response_headers.expressions())
     }
 
     /// Names of the pools that get requests: pools of the action first, then pools of filters.

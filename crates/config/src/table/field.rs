@@ -115,7 +115,10 @@ impl<T: Field> Field for Vec<T> {
 
     fn write(&self, _: &Vec<T>, kind: &Kind) -> String {
         let (element, unset) = (element(kind), T::read(Value::Broken));
-        list(self.iter().map(|one| one.write(&unset, &element)))
+        match (kind, &self[..]) {
+            (Kind::OneOrList(_), [one]) => one.write(&unset, &element),
+            _ => list(self.iter().map(|one| one.write(&unset, &element))),
+        }
     }
 }
 
@@ -138,7 +141,7 @@ impl<T: Field> Field for Vec<(Arc<str>, T)> {
 /// Kind of the elements of a list.
 fn element(kind: &Kind) -> Kind {
     match *kind {
-        Kind::List(of) => *of,
+        Kind::List(of) | Kind::OneOrList(of) => *of,
         Kind::Tables(table) | Kind::TableOrTables(table) => Kind::Table(table),
         other => other,
     }

@@ -71,7 +71,9 @@ impl Hiding<'_> {
                     }
                 }
             }
-            (Kind::List(of), Tree::List(nodes)) => nodes.iter().for_each(|node| self.value(of, node)),
+            (Kind::List(of) | Kind::OneOrList(of), Tree::List(nodes)) => {
+                nodes.iter().for_each(|node| self.value(of, node))
+            }
             (Kind::Tables(table) | Kind::TableOrTables(table), Tree::List(nodes)) => {
                 nodes.iter().for_each(|node| self.value(&Kind::Table(table), node));
             }

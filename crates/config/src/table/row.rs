@@ -95,6 +95,8 @@ pub enum Kind {
     Text(Form),
     /// Array that has an element or more.
     List(&'static Kind),
+    /// Value, or an array of values; read as a list.
+    OneOrList(&'static Kind),
     Table(&'static Table),
     /// Table, or a string or number that stands for `{ KEY = it }`.
     TableOr {
@@ -153,6 +155,7 @@ impl fmt::Display for Kind {
             }
             Kind::Text(form) => f.write_str(form.describe()),
             Kind::List(of) => write!(f, "an array, each element {of}"),
+            Kind::OneOrList(of) => write!(f, "{of}, or an array of such"),
             Kind::Table(table) => write!(f, "a table of {}", names(table)),
             Kind::TableOr { table, key } if table.is_number(key) => {
                 write!(f, "a number (its {key}), or a table of {}", names(table))
@@ -176,7 +179,7 @@ impl Kind {
         match *self {
             Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
             Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } | Kind::TableOrTables(table) => Some(table),
-            Kind::List(of) | Kind::Map { of, .. } => of.table(),
+            Kind::List(of) | Kind::OneOrList(of) | Kind::Map { of, .. } => of.table(),
             _ => None,
         }
     }
@@ -193,6 +196,7 @@ impl Kind {
             Kind::Size { .. } => "a size",
             Kind::Choice(_) | Kind::Text(_) => "a string",
             Kind::List(_) => "an array",
+            Kind::OneOrList(_) => "a value or an array",
             Kind::Table(_) | Kind::Named(_) | Kind::Map { .. } | Kind::Open => "a table",
             Kind::Tables(_) => "an array of tables",
             Kind::TableOrTables(_) => "a table or an array of tables",

@@ -15,7 +15,7 @@ pub fn is_secret(root: &'static Table, key: &str) -> bool {
 pub fn is_secret_kind(kind: &Kind) -> bool {
     match kind {
         Kind::Text(form) => matches!(form, Form::Secret | Form::Users),
-        Kind::List(of) => is_secret_kind(of),
+        Kind::List(of) | Kind::OneOrList(of) => is_secret_kind(of),
         _ => false,
     }
 }

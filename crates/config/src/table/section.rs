@@ -135,6 +135,11 @@ impl Section {
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
+    /// True if it is a table of this kind.
+    pub(crate) fn is_of(&self, table: &'static Table) -> bool {
+        std::ptr::eq(self.table, table)
+    }
+
     /// Keys that the file sets and `allowed` lacks, with their values.
     pub(crate) fn set_beside(&self, allowed: &[&str]) -> impl Iterator<Item = (&'static str, &Located)> {
         self.fields.iter().map(|(key, value)| (key.name, value)).filter(|(key, _)| !allowed.contains(key))

@@ -6,7 +6,7 @@ use super::row::{Absent, Kind, Table};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
 use crate::foreign;
-use crate::form::{Form, Formed, variable_in};
+use crate::form::Form;
 use crate::nearest::suggest;
 use crate::quantity;
 use crate::tree::{Node, Tree, quoted};
@@ -73,7 +73,8 @@ impl Reader<'_> {
                 }
             },
             (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(key, form, (text, node)),
-            (Kind::List(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
+            (Kind::List(of) | Kind::OneOrList(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
+            (Kind::OneOrList(of), _) => self.list(key, of, std::slice::from_ref(node), node),
             (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.span)),
             (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
                 Value::Section(self.table(table, inner, node.span))
@@ -103,14 +104,7 @@ impl Reader<'_> {
 
     fn formed(&mut self, key: &str, form: Form, (text, node): (&str, &Node)) -> Value {
         match form.read(text) {
-            Ok(formed) => {
-                if matches!(formed, Formed::Template(_))
-                    && let Some(theirs) = variable_in(text)
-                {
-                    self.not_replaced(theirs.written, theirs.ours, node);
-                }
-                Value::Formed(formed)
-            }
+            Ok(formed) => Value::Formed(formed),
             // Messages of these forms have no part of the value.
             Err(misfit) if self.findings.is_hidden(node.span) && !matches!(form, Form::Secret | Form::Users) => {
                 let message = format!("the value of \"{key}\" is not {}", form.describe());
@@ -122,16 +116,6 @@ impl Reader<'_> {
                 Value::Broken
             }
         }
-    }
-
-    /// Warns of a variable of another proxy in a value.
-    fn not_replaced(&mut self, written: String, ours: Option<String>, node: &Node) {
-        let help = match ours {
-            Some(ours) => format!("here this is {ours}"),
-            None => "variables are in braces here, as {client.ip}; docs/guide/headers.md has all".to_owned(),
-        };
-        let message = format!("{} is sent as it is written", quoted(&written));
-        self.findings.add(Code::NotReplaced, node.span, message).help(help);
     }
 
     /// Value of a node for messages; its type alone if it may be a secret.

@@ -1,5 +1,7 @@
 //! Durations and names in the spelling of the output, and sizes of other programs.
 
+use evenkeel_config::plan::escaped;
+
 /// Milliseconds as a duration: `1500` is `"1500ms"`, `90000` is `"90s"`.
 pub(crate) fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
@@ -32,27 +34,19 @@ pub(crate) fn name_of(text: &str) -> String {
     if name.is_empty() { "unnamed".to_string() } else { name.to_string() }
 }
 
-/// Text with its braces doubled, for values in which `{NAME}` is a variable.
+/// Text as it is written in values in which `{NAME}` is a variable.
 pub(crate) fn braced(text: &str) -> String {
     // `${NAME}` stays: it is a variable of the environment there too.
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(['{', '}', '$']) {
-        out.push_str(&rest[..at]);
-        let found = &rest[at..];
-        if let Some(end) = found.starts_with("${").then(|| found.find('}')).flatten() {
-            out.push_str(&found[..=end]);
-            rest = &found[end + 1..];
-            continue;
-        }
-        let c = &found[..1];
-        out.push_str(c);
-        if c != "$" {
-            out.push_str(c);
-        }
-        rest = &found[1..];
+    let (mut out, mut from, mut at) = (String::with_capacity(text.len()), 0, 0);
+    while let Some(found) = text[at..].find("${") {
+        let start = at + found;
+        let Some(end) = text[start..].find('}') else { break };
+        out.push_str(&escaped(&text[from..start]));
+        at = start + end + 1;
+        out.push_str(&text[start..at]);
+        from = at;
     }
-    out + rest
+    out + &escaped(&text[from..])
 }
 
 #[cfg(test)]
@@ -77,6 +71,6 @@ mod tests {
 
     #[test]
     fn braces_are_doubled_but_for_the_environment() {
-        assert_eq!(braced("a{b}c ${HOME} $x"), "a{{b}}c ${HOME} $x");
+        assert_eq!(braced("a{b}c ${HOME} $x $src"), "a{{b}}c ${HOME} $x {dollar}src");
     }
 }

@@ -5,7 +5,7 @@
 pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
-        "core", "observe", "peer", "cache", "encoder_memory", "resource", "threads",
+        "core", "observe", "matching", "peer", "cache", "encoder_memory", "resource", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/cache", &["resource", "handover", "encodings", "outcome", "stream", "disk", "flights", "counts", "of_late", "keys", "partner"]),
@@ -19,12 +19,12 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
     ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "fetch", "rules"]),
-    ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
+    ("proxy/filters/headers", &["cookies", "request", "response", "changes", "conditions"]),
     ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
     ("proxy/filters/load", &["field", "report"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
-    ("proxy/filters/template", &["value lookup", "variables", "source", "parameters", "lines"]),
+    ("proxy/filters/template", &["lookups", "value lookup", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
     ("proxy/pipeline", &["response", "route", "trailers", "websocket"]),
@@ -32,7 +32,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/serve", &["connection", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "handshakes",
-        "per_route", "tls", "tls_route", "candidates route", "lookups", "by_host", "criteria", "paths",
+        "per_route", "tls", "tls_route", "candidates route", "by_host", "paths",
     ]),
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),

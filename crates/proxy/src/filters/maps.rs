@@ -153,6 +153,11 @@ impl Maps {
         self.by_name.get(name).and_then(|at| self.all.get(*at))
     }
 
+    /// Position of a map among all.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
     /// All maps, in the order of the plan.
     pub fn all(&self) -> &[Arc<Map>] {
         &self.all

@@ -1,8 +1,8 @@
 //! Routes with the same host and path, which differ by further criteria. If many compare the same field with whole
 //! values, an index by value finds those that a request can match.
 
-use super::criteria::{Criteria, Part, each_value};
 use super::route::RouteId;
+use crate::matching::criteria::{Criteria, Part, each_value};
 use crate::peer::sender::Sender;
 use evenkeel_config::plan::{Expected, Match};
 use evenkeel_wire::head::Request;

@@ -1,5 +1,5 @@
 //! A listener on a worker: its [`rules`], taken from the plan and [`compiled`] from it, its routes ([`route`], by
-//! [`paths`], [`candidates`] and [`criteria`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS
+//! [`paths`], [`candidates`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS
 //! ([`secure`], [`tls`]), its own [`error_pages`], and its answers to load probes of balancers in front
 //! ([`probe_answers`]).
 
@@ -8,9 +8,7 @@ mod by_host;
 mod candidates;
 pub mod client;
 pub mod compiled;
-pub mod criteria;
 pub mod handshakes;
-pub mod lookups;
 mod paths;
 pub mod per_route;
 pub mod probe_answers;

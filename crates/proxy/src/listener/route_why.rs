@@ -1,9 +1,9 @@
 //! Explanation of routing: the route that matches a request, and why the others do not. Requests themselves use the
 //! [`router`](super::route).
 
-use super::criteria::Criteria;
 use super::paths::Paths;
 use super::route::Router;
+use crate::matching::criteria::Criteria;
 use crate::peer::sender::{MapValues, Sender};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};

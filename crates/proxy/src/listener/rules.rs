@@ -3,13 +3,13 @@
 
 use super::compiled::Compiled;
 use super::handshakes::Places;
-use super::lookups::Lookups;
 use super::per_route::{Noted, PerRoute, Routes};
 use crate::core::Core;
 use crate::filters::list::Filters;
 use crate::filters::row::{self, Build, Stage};
 use crate::filters::table;
 use crate::filters::template::lookup::Lookup;
+use crate::filters::template::lookups::Lookups;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::listener::route::RouteId;

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 pub const STEPS_MAX: u32 = 256 << 10;
 
 /// Steps that take as long as a unit of a turn's budget.
-const STEPS_PER_UNIT: u32 = 256;
+pub const STEPS_PER_UNIT: u32 = 256;
 
 /// Values of maps, as routes see them.
 pub trait MapValues {

@@ -5,8 +5,8 @@ use crate::body::chain::BodyChain;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
+use crate::filters::template::lookups::Values;
 use crate::filters::template::source::Source;
-use crate::listener::lookups::Values;
 use crate::listener::route::TooCostly;
 use crate::peer::hash_key;
 use crate::peer::sender::Sender;
@@ -120,7 +120,7 @@ pub fn route<'r>(
         let route = rules.compiled.router.find(request, || Sender { maps: Some(&maps), ..record.exchange.sender() });
         let route = route.map_err(|TooCostly| too_costly(record))?.ok_or_else(|| no_route(request))?;
         let (cx, lines) = (&record.exchange, head.edits.added());
-        let source = || Source { cx, request: Some(request), lines, kept: &[], status: 0 };
+        let source = || Source::of_request(cx, request, lines);
         let choice = |name: &mut Vec<u8>| rules.write_choice(route, &source(), name);
         let pool = rules.target(route).pool(record.client.core, request, || cx.client(), choice);
         record.note_routed(request, route, pool);

@@ -8,9 +8,9 @@ use crate::filters::filter::{DryRun, RequestHead};
 use crate::filters::list::Filters;
 use crate::filters::maps::Maps;
 use crate::filters::template::lookup::Lookup;
+use crate::filters::template::lookups::Values;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
-use crate::listener::lookups::Values;
 use crate::listener::route_why;
 use crate::listener::rules::Rules;
 use crate::observe::stats::ListenerStats;
@@ -113,7 +113,7 @@ fn look_up(
         || Parameters::of(std::iter::empty()),
         |route| Parameters::of_route(&rules.routes.planned[route]),
     ));
-    let source = Source { cx: exchange, request: Some(request), lines: &[], kept: &[], status: 0 };
+    let source = Source::of_request(exchange, request, &[]);
     let text = |lookup: &Lookup| {
         let mut value = Vec::new();
         lookup.write(&source, &mut value);

@@ -44,6 +44,7 @@ async fn the_example_of_the_guide_to_rewrites_gives_the_paths_that_it_names() {
                 ("/shop/cart", "/cart", "a"),
                 ("/api/items", "/v2/items", "a"),
                 ("/items/7", "/catalog/7/view", &*addr),
+                ("/blog/2026/hello", "/posts/hello?year=2026", "a"),
             ] {
                 let answer = ask(client, &proxy, path, &[]).await;
                 let at = format!("{client}, {endpoint}: {answer:?}");

@@ -310,3 +310,119 @@ async fn cookies_of_endpoints_get_attributes_and_that_of_a_session_keeps_its_own
         }
     }
 }
+
+const EDITS: &str = r#"
+[[route]]
+pool = "web"
+match = { prefix = "/" }
+[route.request_headers]
+set = { X-First = "1" }
+add = { X-Many = ["a", "{client.ip}"] }
+[[route.request_headers.edits]]
+when = { header = { X-First = "1" } }
+rename = { X-First = "X-Second" }
+[[route.request_headers.edits]]
+when = { header = { X-First = { present = true } } }
+set = { X-Never = "1" }
+[[route.request_headers.edits]]
+when = { header = { X-Second = "1" }, not = { query = { q = "skip" } } }
+set = { X-Third = "{header.x-second}{header.x-second}" }
+[[route.request_headers.edits]]
+when = { prefix = "/a", host = ["*.example", "a"] }
+add = { X-Many = "c" }
+[[route.response_headers.edits]]
+when = { status = ["2xx"] }
+set = { X-Status = "{status}" }
+[[route.response_headers.edits]]
+when = { status = 404 }
+set = { X-Wrong = "1" }
+[[route.response_headers.edits]]
+when = { header = { Server = { search = "^echo/[0-9]" } } }
+remove = ["Server"]
+add = { X-Many = ["1", "2"] }
+[[route.response_headers.edits]]
+when = { header = { Server = { present = false } }, request = { path = "/a", cookie = { s = "1" } } }
+set = { X-Of = "{header.x-t|url_decode}-{path.last}" }
+"#;
+
+#[tokio::test]
+async fn edits_are_applied_in_their_order_where_their_conditions_are_met() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(EDITS) {
+        for client in CLIENTS {
+            let answer = ask(client, &proxy, "/a?q=1", &[("cookie", "s=1"), ("x-t", "a%20b"), ("x-first", "2")]).await;
+            let at = format!("{client}, {endpoint}: {answer:?}");
+            for (name, values) in [
+                ("x-first", &[][..]),
+                ("x-second", &["1"]),
+                ("x-never", &[]),
+                ("x-third", &["11"]),
+                ("x-many", &["a", "127.0.0.1", "c"]),
+            ] {
+                assert_eq!(got(&answer, name), values, "{name}: {at}");
+            }
+            for (name, values) in [
+                ("x-status", &["200"][..]),
+                ("x-wrong", &[]),
+                ("server", &[]),
+                ("x-many", &["1", "2"]),
+                ("x-of", &["a b-a"]),
+            ] {
+                assert_eq!(fields(&answer, name), values, "{name}: {at}");
+            }
+            let answer = ask(client, &proxy, "/b?q=skip", &[("x-t", "%0d%0aX: 1")]).await;
+            let at = format!("{client}, {endpoint}: {answer:?}");
+            assert_eq!((got(&answer, "x-third"), got(&answer, "x-many")), (vec![], vec!["a", "127.0.0.1"]), "{at}");
+            assert_eq!((fields(&answer, "x-of"), fields(&answer, "x-status")), (vec![], vec!["200"]), "{at}");
+            // A line break that was decoded is not sent.
+            let answer = ask(client, &proxy, "/a", &[("cookie", "s=1"), ("x-t", "%0d%0aX: 1")]).await;
+            assert_eq!((fields(&answer, "x-of"), fields(&answer, "x")), (vec![], vec![]), "{answer:?}");
+        }
+    }
+}
+
+const FUNCTIONS: &str = r#"
+[[route]]
+pool = "web"
+match = { path = "/{first}/{*rest}" }
+[route.request_headers.set]
+X-Uri = "{request_uri}"
+X-Segments = "{path.first} {path.last}"
+X-Client = "{header.x-for|before(,)|default(none)}"
+X-Words = "{header.x-list|word(2,',; ')} {header.x-list|word(-1,',; ')|upper}"
+X-Dollar = "{dollar}host {percent}[src]"
+X-Decoded = "{query.q|url_decode}"
+X-Encoded = "{query.q|url_decode|url_encode}"
+X-Long = "{header.x-long|before(.)}"
+"#;
+
+#[tokio::test]
+async fn functions_change_values_and_never_add_a_line() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(FUNCTIONS) {
+        for client in CLIENTS {
+            let long = format!("short.{}", "x".repeat(9000));
+            let sent = [("x-for", "10.0.0.1, 10.0.0.2"), ("x-list", "a, b;c"), ("x-long", &long)];
+            let answer = ask(client, &proxy, "/a/b%20c?q=%41%0d%0aX:1", &sent).await;
+            let at = format!("{client}, {endpoint}: {answer:?}");
+            for (name, values) in [
+                ("x-uri", &["/a/b%20c?q=%41%0d%0aX:1"][..]),
+                // The parameter has the name.
+                ("x-segments", &["a b%20c"]),
+                ("x-client", &["10.0.0.1"]),
+                ("x-words", &["b C"]),
+                ("x-dollar", &["$host %[src]"]),
+                ("x-decoded", &[]),
+                ("x", &[]),
+                ("x-encoded", &["A%0D%0AX%3A1"]),
+                ("x-long", &["short"]),
+            ] {
+                let got: Vec<_> = got(&answer, name).into_iter().filter(|value| *value != long).collect();
+                assert_eq!(got, values, "{name}: {at}");
+            }
+            let answer = ask(client, &proxy, "/a/?", &[]).await;
+            let (uri, client_ip) = (got(&answer, "x-uri"), got(&answer, "x-client"));
+            assert_eq!((uri, client_ip), (vec!["/a/"], vec!["none"]), "{client}, {endpoint}: {answer:?}");
+        }
+    }
+}

@@ -288,3 +288,104 @@ fn links_of_early_hints_get_the_prefix() {
         assert_eq!(client.response().status(), 200);
     }
 }
+
+const GROUPS: &str = r#"
+[[route]]
+pool = "web"
+match = { regex = "/(?P<lang>de|en)/shop/(.*)" }
+rewrite = { path = "/shop/{2}" }
+request_headers = { set = { X-Lang = "{path.lang|upper}", X-Rest = "{2}" } }
+response_headers = { set = { X-Rest = "{2|word(-1,/)}" } }
+[[route]]
+pool = "web"
+match = { prefix = "/blog" }
+rewrite = { regex = "/blog/([0-9]+)/(.*)", to = "/posts/{2}?year={1}&t={header.x-t|url_decode}" }
+[[route]]
+pool = "web"
+match = { prefix = "/php" }
+rewrite = { regex = "/php/(.*)", to = "/index.php?p={1}" }
+[[route]]
+pool = "web"
+match = { prefix = "/drop" }
+rewrite = { regex = "/drop(.*)", to = "/kept{1}?" }
+[[route]]
+pool = "web"
+match = { prefix = "/parts/{id}" }
+rewrite = { search = "/v([0-9])(?P<minor>[.][0-9])?/", to = "/{id}-{1}{minor}/" }
+[[route]]
+pool = "web"
+match = { path = "/decoded" }
+rewrite = { path = "/d/{query.q|url_decode}" }
+[[route]]
+match = { search = "^/old/([0-9]+)(/|$)" }
+redirect = { path = "/new/{1}", status = 301 }
+[[route]]
+match = { path = "/login" }
+redirect = "https://sso.example/?next={request_uri|url_encode}&lang={query.lang|url_decode|default(en)}"
+[[route]]
+match = { prefix = "/moved" }
+redirect = "https://b.example{request_uri}"
+"#;
+
+#[tokio::test]
+async fn groups_of_expressions_are_parts_of_paths_and_fields() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(GROUPS) {
+        for client in CLIENTS {
+            for (path, t, target) in [
+                ("/de/shop/a/b%2Fc?q=1", "", "/shop/a/b%2Fc?q=1"),
+                ("/blog/2026/hello?x=1", "a%26b%0d", "/posts/hello?year=2026&t=a%26b%0D&x=1"),
+                ("/blog/2026/", "", "/posts/?year=2026&t="),
+                // Paths that do not match stay as they are.
+                ("/blog/other?x", "", "/blog/other?x"),
+                ("/php/a&admin=1;b+c", "", "/index.php?p=a%26admin%3D1%3Bb%2Bc"),
+                ("/php/a%26b?", "", "/index.php?p=a%26b"),
+                ("/php/a?b=1", "", "/index.php?p=a&b=1"),
+                ("/drop/a?b=1", "", "/kept/a"),
+                ("/parts/x/v1/v2.5/?v3/", "", "/parts/x/x-1/v2.5/?v3/"),
+                ("/parts/x/v1/a/v2.5/", "", "/parts/x/x-1/a/x-2.5/"),
+                ("/decoded?q=a%20b%3f%23%5c", "", "/d/a%20b%3F%23%5C?q=a%20b%3f%23%5c"),
+            ] {
+                let answer = ask(client, &proxy, path, &[("x-t", t)]).await;
+                let at = format!("{client}, {endpoint}, {path}: {answer:?}");
+                assert_eq!((answer.0, got(&answer, "target")), (200, vec![target]), "{at}");
+            }
+            let answer = ask(client, &proxy, "/en/shop/a/b", &[]).await;
+            assert_eq!((got(&answer, "x-lang"), got(&answer, "x-rest")), (vec!["EN"], vec!["a/b"]), "{answer:?}");
+            assert_eq!(fields(&answer, "x-rest"), ["b"], "{answer:?}");
+            for path in [
+                "/de/shop/../admin",
+                "/de/shop//../x",
+                "/blog/1/..%2fadmin",
+                "/drop/../x",
+                "/decoded?q=..%2f..%2fadmin",
+                "/decoded?q=%2e%2e",
+            ] {
+                let answer = ask(client, &proxy, path, &[]).await;
+                assert_eq!(answer.0, 400, "{client}, {endpoint}, {path}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn redirects_have_groups_and_the_whole_target() {
+    let echoes = Echoes::start();
+    for (_, proxy) in echoes.proxies(GROUPS) {
+        for client in CLIENTS {
+            for (path, location) in [
+                ("/old/12/x?q=1", "http://a/new/12?q=1"),
+                ("/old/12", "http://a/new/12"),
+                ("/login", "https://sso.example/?next=%2Flogin&lang=en"),
+                ("/login?lang=d%26e", "https://sso.example/?next=%2Flogin%3Flang%3Dd%2526e&lang=d%26e"),
+                ("/moved/x?y=1", "https://b.example/moved/x?y=1"),
+                ("/moved?", "https://b.example/moved"),
+                ("/moved", "https://b.example/moved"),
+            ] {
+                let answer = ask(client, &proxy, path, &[]).await;
+                let found = fields(&answer, "location");
+                assert_eq!(found, [location], "{client}, {path}: {answer:?}");
+            }
+        }
+    }
+}

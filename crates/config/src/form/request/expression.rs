@@ -3,7 +3,7 @@
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
-use regex_automata::nfa::thompson::{BuildError, Compiler, Config, WhichCaptures};
+use regex_automata::nfa::thompson::{BuildError, Compiler, Config, NFA, WhichCaptures};
 use regex_automata::util::pool::Pool;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
@@ -22,7 +22,7 @@ const CLEARED_MAX: usize = 2;
 const BYTES_PER_STATE: usize = 10;
 
 /// Steps that every search costs.
-const SEARCH: u32 = 8;
+pub(super) const SEARCH: u32 = 8;
 
 /// Bytes that the lazy DFA reads in the time of a step.
 const BYTES_PER_STEP: usize = 4;
@@ -48,6 +48,14 @@ pub(super) struct Program {
     dfa: DFA,
     caches: Pool<Cache, Make>,
     nfa: PikeVM,
+}
+
+/// Part of a value that an expression has to match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Extent {
+    Whole,
+    /// Any part of the value.
+    Part,
 }
 
 /// Reason for which a text cannot be compiled.
@@ -91,13 +99,8 @@ impl Program {
     /// # Errors
     /// The syntax, or a program that is too large.
     pub fn compile(texts: &[&str], size_max: usize, cache: usize) -> Result<Program, Uncompiled> {
-        let config = Config::new().utf8(false).which_captures(WhichCaptures::None).nfa_size_limit(Some(size_max));
-        let syntax = syntax::Config::new().utf8(false);
         let whole: Vec<String> = texts.iter().map(|text| format!("^(?:{text})$")).collect();
-        let nfa = Compiler::new().configure(config).syntax(syntax).build_many(&whole).map_err(why)?;
-        if nfa.memory_usage() > size_max {
-            return Err(Uncompiled::TooLarge);
-        }
+        let nfa = nfa_of(&whole, WhichCaptures::None, size_max)?;
         let config = DFA::config()
             .cache_capacity(cache)
             .skip_cache_capacity_check(true)
@@ -151,8 +154,16 @@ impl Program {
     }
 }
 
+/// Compiles expressions into a program of at most `size_max` bytes.
+pub(super) fn nfa_of(texts: &[impl AsRef<str>], captures: WhichCaptures, size_max: usize) -> Result<NFA, Uncompiled> {
+    let config = Config::new().utf8(false).which_captures(captures).nfa_size_limit(Some(size_max));
+    let syntax = syntax::Config::new().utf8(false);
+    let nfa = Compiler::new().configure(config).syntax(syntax).build_many(texts).map_err(why)?;
+    if nfa.memory_usage() > size_max { Err(Uncompiled::TooLarge) } else { Ok(nfa) }
+}
+
 /// Takes steps, or all that are left; false if these were too few.
-fn take(left: &Cell<u32>, steps: u32) -> bool {
+pub(super) fn take(left: &Cell<u32>, steps: u32) -> bool {
     let rest = left.get().checked_sub(steps);
     left.set(rest.unwrap_or(0));
     rest.is_some()

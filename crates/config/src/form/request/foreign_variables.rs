@@ -3,6 +3,8 @@
 /// Variable of another proxy in a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
+    /// Place of the variable in the value, in bytes.
+    pub at: usize,
     /// The variable as written there.
     pub written: String,
     /// Counterpart to write here; `None` if there is none.
@@ -19,7 +21,7 @@ const NAMES: &[(&str, &str)] = &[
     ("server_port dst_port downstream_local_port", "{port}"),
     ("request_method method", "{method}"),
     ("uri document_uri path", "{path}"),
-    ("request_uri url pathq", "{path}?{query}"),
+    ("request_uri url pathq", "{request_uri}"),
     ("args query_string query", "{query}"),
     ("request_id unique-id stream_id", "{request_id}"),
     ("remote_user http_auth_user", "{user}"),
@@ -55,10 +57,13 @@ const FUNCTIONS: &[(&str, &str)] = &[
 
 /// Finds the first variable of another proxy in a value.
 pub(crate) fn variable_in(text: &str) -> Option<Found> {
-    text.char_indices().find_map(|(at, c)| match c {
-        '$' => of_nginx(&text[at..]),
-        '%' => of_haproxy(&text[at..]).or_else(|| of_envoy(&text[at..])),
-        _ => None,
+    text.char_indices().find_map(|(at, c)| {
+        match c {
+            '$' => of_nginx(&text[at..]),
+            '%' => of_haproxy(&text[at..]).or_else(|| of_envoy(&text[at..])),
+            _ => None,
+        }
+        .map(|found| Found { at, ..found })
     })
 }
 
@@ -73,7 +78,7 @@ pub(crate) fn of_caddy(name: &str) -> Option<String> {
         "scheme" => "{scheme}",
         "method" => "{method}",
         "uri.path" | "orig_uri.path" => "{path}",
-        "uri" | "orig_uri" => "{path}?{query}",
+        "uri" | "orig_uri" => "{request_uri}",
         "uri.query" | "orig_uri.query" => "{query}",
         "uuid" => "{request_id}",
         "auth.user.id" => "{user}",
@@ -97,26 +102,33 @@ fn named(name: &str) -> Option<String> {
     row.map(|(_, ours)| (*ours).to_owned())
 }
 
-/// `$remote_addr`, `$http_x_id`. Only names that are known: a dollar sign is common in values.
+/// `$remote_addr`, `$http_x_id`, and any other text that looks like a name: two or more lower-case letters, digits and
+/// underscores. A dollar sign before other text is common in values.
 fn of_nginx(text: &str) -> Option<Found> {
     let rest = text.strip_prefix('$')?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     let name = &rest[..end];
     let written = format!("${name}");
     if let Some(ours) = named(name) {
-        return Some(Found { written, ours: Some(ours) });
+        return Some(Found { at: 0, written, ours: Some(ours) });
     }
-    let (family, of) = FAMILIES.iter().find_map(|(start, family)| Some((*family, name.strip_prefix(start)?)))?;
+    let family = FAMILIES.iter().find_map(|(start, family)| Some((*family, name.strip_prefix(start)?)));
+    let Some((family, of)) = family else {
+        let is_name = name.len() > 1
+            && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        return is_name.then_some(Found { at: 0, written, ours: None });
+    };
     let of = if family == "header" { of.replace('_', "-") } else { of.to_owned() };
     let ours = (!family.is_empty() && !of.is_empty()).then(|| format!("{{{family}.{of}}}"));
-    Some(Found { written, ours })
+    Some(Found { at: 0, written, ours })
 }
 
 /// `%[src]`, `%[req.hdr(X-Id),lower]`.
 fn of_haproxy(text: &str) -> Option<Found> {
     let (inner, _) = text.strip_prefix("%[")?.split_once(']')?;
     let is_sample = inner.starts_with(|c: char| c.is_ascii_lowercase());
-    is_sample.then(|| Found { written: format!("%[{inner}]"), ours: called(inner) })
+    is_sample.then(|| Found { at: 0, written: format!("%[{inner}]"), ours: called(inner) })
 }
 
 /// `%DOWNSTREAM_REMOTE_ADDRESS%`, `%REQ(X-ID?:PATH):10%`.
@@ -128,7 +140,7 @@ fn of_envoy(text: &str) -> Option<Found> {
     let behind = &rest[name + argument..];
     let end = behind.find('%').filter(|end| behind[..*end].bytes().all(|b| b == b':' || b.is_ascii_digit()))?;
     let call = &rest[..name + argument];
-    is_name.then(|| Found { written: format!("%{call}{}%", &behind[..end]), ours: called(call) })
+    is_name.then(|| Found { at: 0, written: format!("%{call}{}%", &behind[..end]), ours: called(call) })
 }
 
 /// Counterpart of a call, or of a name alone. Converters behind a comma are left out, alternatives of Envoy too.
@@ -140,7 +152,7 @@ fn called(call: &str) -> Option<String> {
     let argument = argument.trim_end_matches(')').split(['?', ',']).next().unwrap_or_default();
     let special = match argument.to_ascii_lowercase().as_str() {
         ":authority" | "host" => Some("{host}"),
-        ":path" => Some("{path}?{query}"),
+        ":path" => Some("{request_uri}"),
         ":method" => Some("{method}"),
         ":scheme" => Some("{scheme}"),
         _ => None,
@@ -172,14 +184,15 @@ mod tests {
             ("%[var(txn.a)]", "%[var(txn.a)]", None),
             ("%[path,lower]", "%[path,lower]", Some("{path}")),
             ("%DOWNSTREAM_REMOTE_ADDRESS%", "%DOWNSTREAM_REMOTE_ADDRESS%", Some("{client.ip}")),
-            ("%REQ(:PATH)%", "%REQ(:PATH)%", Some("{path}?{query}")),
+            ("%REQ(:PATH)%", "%REQ(:PATH)%", Some("{request_uri}")),
             ("%REQ(X-A?X-B):12%", "%REQ(X-A?X-B):12%", Some("{header.X-A}")),
             ("%PROTOCOL%", "%PROTOCOL%", None),
         ] {
             let found = variable_in(text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!((&*found.written, found.ours.as_deref()), (written, ours), "{text}");
         }
-        for text in ["$5", "50%", "100%, 5%", "$ecret", "a%20b%2F", "%C3%A4%", "$", "%", "%[", "US$", "%[1]", "{host}"]
+        for text in
+            ["$5", "50%", "100%, 5%", "$e", "$Ecret", "a%20b%2F", "%C3%A4%", "$", "%", "%[", "US$", "%[1]", "{host}"]
         {
             assert_eq!(variable_in(text), None, "{text}");
         }

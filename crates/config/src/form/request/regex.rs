@@ -1,6 +1,6 @@
 //! Regular expressions, in the syntax of the crate `regex`, whose time is linear in the text.
 
-use super::expression::{Expression, Uncompiled};
+use super::expression::{Expression, Extent, Uncompiled};
 use super::expressions::{self, compiled};
 use crate::code::Code;
 use crate::form::misfit::Misfit;
@@ -15,6 +15,9 @@ pub const REGEX_SIZE_MAX: usize = 256 << 10;
 
 /// Largest program by default, and for objects of providers. `\w+` takes 18 KiB, and `[^/]{1,64}` 19 KiB.
 pub const REGEX_SIZE: usize = 32 << 10;
+
+/// Bytes that the program of an expression for a part of a value may take in addition.
+const PART: usize = 4 << 10;
 
 pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
     let bad = |why: String, help: &str| {
@@ -32,9 +35,7 @@ pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
     }
     match compiled(text, REGEX_SIZE_MAX) {
         Ok(_) => Ok(text.to_string()),
-        Err(why) => {
-            Err(bad(words(why, REGEX_SIZE_MAX), "the syntax is that of the crate regex; the whole value has to match"))
-        }
+        Err(why) => Err(bad(words(why, REGEX_SIZE_MAX), "the syntax is that of the crate regex")),
     }
 }
 
@@ -48,13 +49,17 @@ pub fn compile(text: &str) -> Result<Arc<Expression>, String> {
 }
 
 /// Returns the compiled expression of a plan that was checked; `None` for any other text that cannot be compiled.
-pub fn checked(text: &str) -> Option<Arc<Expression>> {
-    compiled(text, REGEX_SIZE_MAX).ok()
+pub fn checked(text: &str, extent: Extent) -> Option<Arc<Expression>> {
+    match extent {
+        Extent::Whole => compiled(text, REGEX_SIZE_MAX).ok(),
+        // Any bytes before and behind it.
+        Extent::Part => compiled(&format!("(?s-u:.)*(?:{text})(?s-u:.)*"), REGEX_SIZE_MAX + PART).ok(),
+    }
 }
 
 /// Bytes that the expression of a plan takes in memory.
-pub fn cost(text: &str) -> usize {
-    checked(text).map_or(0, |expression| expressions::cost(&expression))
+pub fn cost(text: &str, extent: Extent) -> usize {
+    checked(text, extent).map_or(0, |expression| expressions::cost(&expression))
 }
 
 fn words(why: Uncompiled, size_max: usize) -> String {

@@ -1,28 +1,20 @@
-//! Values with variables in braces: `"{client.ip}, {header.X-Id}"`. [`Template`] holds a value as literal text and
-//! variables.
+//! Values with variables in braces: `"{client.ip}, {header.X-Id|lower}"`. [`Template`] holds a value as literal text and
+//! variables with their functions.
 
+use super::captures::captures;
+use super::expression::Extent;
+use super::foreign_variables::{Found, variable_in};
+use super::function::{self, Function};
+use super::variable::{self, Use, Variable, bad};
 use crate::code::Code;
 use crate::form::misfit::Misfit;
-use crate::form::name::is_token_char;
-use crate::form::request::foreign_variables;
-use crate::nearest::nearest;
 use crate::tree::quoted;
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Longest template in a file, in bytes. Its value has a separate limit at run time.
 const LENGTH_MAX: usize = 4096;
-
-/// Use of a template, which decides on the variables and the text that it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Value of a field of a request.
-    Request,
-    /// Value of a field of a response, whose status, pool, endpoint and route are known.
-    Response,
-    /// Path of a request. `{id}` is short for `{path.id}`.
-    Path,
-}
 
 /// Text with variables, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,115 +29,9 @@ pub struct Template {
 pub enum TemplatePart {
     /// Literal text without control characters, its braces already unescaped.
     Text(Arc<str>),
-    Variable(Variable),
+    /// Variable, and the functions that change its value, in their order.
+    Variable(Variable, Arc<[Function]>),
 }
-
-/// A fact about a request or its response that a [`Template`] can have.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Variable {
-    /// `{client.ip}`: address of the client, behind trusted proxies.
-    ClientIp,
-    /// `{client.port}`: port of the client; empty if only a trusted proxy knows it.
-    ClientPort,
-    /// `{scheme}`: `http` or `https`, as the client used.
-    Scheme,
-    /// `{host}`: host that the client asked for, without port.
-    Host,
-    /// `{port}`: port of the listener that the client connected to.
-    Port,
-    Method,
-    /// `{path}`: path as the client sent it, without query.
-    Path,
-    /// `{query}`: query as the client sent it, without question mark.
-    Query,
-    RequestId,
-    /// `{user}`: user whose password the request has; empty if its route has no `basic_auth`.
-    User,
-    /// `{path.NAME}`: part of the path that a parameter of the route's match stands for, as the client sent it.
-    PathParameter(Arc<str>),
-    /// `{header.NAME}`: first value of a field of the request.
-    Header(Arc<str>),
-    /// `{cookie.NAME}`: value of a cookie of the request.
-    Cookie(Arc<str>),
-    /// `{query.NAME}`: first value of a query parameter, as the client sent it.
-    QueryParameter(Arc<str>),
-    /// `{claim.NAME}`: claim of the verified token; empty if its route has no `jwt`.
-    Claim(Arc<str>),
-    /// `{map.NAME}`: value of a map.
-    Map(Arc<str>),
-    TlsVersion,
-    TlsCipher,
-    /// `{tls.server_name}`: server name of the ClientHello.
-    TlsServerName,
-    /// `{tls.client.subject}`: subject of the client's certificate.
-    TlsClientSubject,
-    /// `{tls.client.fingerprint}`: SHA-256 of the client's certificate, in hex.
-    TlsClientFingerprint,
-    /// `{time}`: time of the request, as RFC 3339 has it.
-    Time,
-    /// `{time.unix}`: the same in seconds since 1970.
-    TimeUnix,
-    /// `{status}`: status of the response.
-    Status,
-    Pool,
-    /// `{endpoint}`: name of the endpoint that answers; empty for evenkeel's own answers before a pick.
-    Endpoint,
-    Route,
-}
-
-/// Variables with a fixed name.
-const FIXED: &[(&str, Variable)] = &[
-    ("client.ip", Variable::ClientIp),
-    ("client.port", Variable::ClientPort),
-    ("scheme", Variable::Scheme),
-    ("host", Variable::Host),
-    ("port", Variable::Port),
-    ("method", Variable::Method),
-    ("path", Variable::Path),
-    ("query", Variable::Query),
-    ("request_id", Variable::RequestId),
-    ("user", Variable::User),
-    ("tls.version", Variable::TlsVersion),
-    ("tls.cipher", Variable::TlsCipher),
-    ("tls.server_name", Variable::TlsServerName),
-    ("tls.client.subject", Variable::TlsClientSubject),
-    ("tls.client.fingerprint", Variable::TlsClientFingerprint),
-    ("time", Variable::Time),
-    ("time.unix", Variable::TimeUnix),
-];
-
-/// Variables of responses only.
-const OF_RESPONSES: &[(&str, Variable)] = &[
-    ("status", Variable::Status),
-    ("pool", Variable::Pool),
-    ("endpoint", Variable::Endpoint),
-    ("route", Variable::Route),
-];
-
-/// Families of variables: the name follows a dot.
-const FAMILIES: &[&str] = &["path", "header", "cookie", "query", "claim", "map"];
-
-/// Names that others use for the same thing, and the variable to write.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("remote_addr", "client.ip"),
-    ("client_ip", "client.ip"),
-    ("src", "client.ip"),
-    ("remote_host", "client.ip"),
-    ("remote_port", "client.port"),
-    ("remote_user", "user"),
-    ("request_method", "method"),
-    ("uri", "path"),
-    ("request_uri", "path"),
-    ("args", "query"),
-    ("query_string", "query"),
-    ("server_port", "port"),
-    ("ssl_protocol", "tls.version"),
-    ("ssl_cipher", "tls.cipher"),
-    ("ssl_server_name", "tls.server_name"),
-    ("req_id", "request_id"),
-    ("id", "request_id"),
-    ("upstream", "pool"),
-];
 
 /// Parses a template for this use.
 pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
@@ -161,8 +47,11 @@ pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
     if text.len() > LENGTH_MAX {
         return Err(bad(format!("it is longer than {LENGTH_MAX} bytes"), "shorten it"));
     }
-    if of == Use::Path {
-        path_text(text)?;
+    if of.is_path() {
+        path_text(text, of)?;
+    }
+    if let Some(found) = variable_in(text) {
+        return Err(not_ours(&found));
     }
     let mut parts = Parts::default();
     let mut rest = text;
@@ -174,14 +63,59 @@ pub(in crate::form) fn read(text: &str, of: Use) -> Result<Template, Misfit> {
             rest = after;
             continue;
         }
-        let Some((name, after)) = behind.strip_prefix('{').and_then(|inner| inner.split_once('}')) else {
+        let Some((inside, after)) = behind.strip_prefix('{').and_then(split_at_brace) else {
             return Err(bad("its braces do not match", "write {NAME} for a variable, {{ and }} for braces"));
         };
-        parts.variable(variable(name, of)?);
+        match ESCAPED.iter().find(|(name, _)| *name == inside) {
+            Some((_, text)) => parts.text(text),
+            None => parts.variable(inside, of)?,
+        }
         rest = after;
     }
     parts.text(rest);
     Ok(Template { source: text.into(), parts: parts.finish() })
+}
+
+/// Names for characters with which variables of other proxies begin.
+const ESCAPED: [(&str, &str); 2] = [("dollar", "$"), ("percent", "%")];
+
+/// Splits the text behind a brace at the brace that closes it, which is not in quotes of a function.
+fn split_at_brace(text: &str) -> Option<(&str, &str)> {
+    let (mut is_function, mut is_quoted) = (false, false);
+    let end = text.bytes().position(|byte| {
+        is_function |= byte == b'|';
+        is_quoted ^= is_function && byte == b'\'';
+        byte == b'}' && !is_quoted
+    })?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// Error for a variable of another proxy, which would be sent as it is written.
+fn not_ours(found: &Found) -> Misfit {
+    let name = if found.written.starts_with('$') { "dollar" } else { "percent" };
+    let literal = format!("for the text itself write {{{name}}}{}", &found.written[1..]);
+    let help = match &found.ours {
+        Some(ours) => format!("here this is {ours}; {literal}"),
+        None => format!("variables are in braces here, as {{client.ip}}; docs/guide/headers.md has all; {literal}"),
+    };
+    bad(format!("{} is a variable of another proxy", quoted(&found.written)), help)
+}
+
+/// The text as it is written in a template that stands for it as it is.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if variable_in(text).is_none() && !text.contains(['{', '}']) {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (String::new(), text);
+    let braces = |text: &str| text.replace('{', "{{").replace('}', "}}");
+    while let Some(found) = variable_in(rest) {
+        let name = if rest[found.at..].starts_with('$') { "{dollar}" } else { "{percent}" };
+        out.push_str(&braces(&rest[..found.at]));
+        out.push_str(name);
+        rest = &rest[found.at + 1..];
+    }
+    out.push_str(&braces(rest));
+    Cow::Owned(out)
 }
 
 /// Parses a host to redirect to.
@@ -202,16 +136,16 @@ pub(in crate::form) fn location(text: &str) -> Result<Template, Misfit> {
         let help = "write a URL, as \"https://{host}{path}\", or a path with one slash in front";
         return Err(bad(format!("{} is neither a URL nor a path", quoted(text)), help));
     }
-    read(text, Use::Request)
+    read(text, Use::Location)
 }
 
-/// Checks the text of a path: absolute, without query, and nothing that needs an escape.
-fn path_text(text: &str) -> Result<(), Misfit> {
+/// Checks the text of a path: absolute, without query unless it is a target, and nothing that needs an escape.
+fn path_text(text: &str, of: Use) -> Result<(), Misfit> {
     let help = match () {
         () if text.is_empty() || !text.starts_with('/') => {
             Some(("it does not start with a slash", format!("write {}", quoted(&format!("/{text}")))))
         }
-        () if text.contains(['?', '#']) => {
+        () if text.contains('#') || of == Use::Path && text.contains('?') => {
             Some(("it has a query or a fragment", "leave it out: the client's query is kept".to_string()))
         }
         () if !text.bytes().all(|b| b.is_ascii_graphic()) => Some((
@@ -227,90 +161,37 @@ fn path_text(text: &str) -> Result<(), Misfit> {
     }
 }
 
-fn variable(name: &str, of: Use) -> Result<Variable, Misfit> {
-    let fixed = |all: &[(&str, Variable)]| all.iter().find(|(known, _)| *known == name).map(|(_, found)| found.clone());
-    if let Some(found) = fixed(FIXED) {
-        return Ok(found);
-    }
-    if let Some(found) = fixed(OF_RESPONSES) {
-        if of == Use::Response {
-            return Ok(found);
-        }
-        let why = format!("{{{name}}} is not known before the response");
-        return Err(bad(why, "it can be used in response_headers only"));
-    }
-    if let Some((family, of_it)) = name.split_once('.')
-        && FAMILIES.contains(&family)
-    {
-        return member(family, of_it);
-    }
-    let is_parameter = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if of == Use::Path && !name.is_empty() && is_parameter(name) {
-        return Ok(Variable::PathParameter(name.into()));
-    }
-    let known = FIXED.iter().chain(OF_RESPONSES.iter().filter(|_| of == Use::Response)).map(|(known, _)| *known);
-    let alike = name.trim_start_matches(['$', '%']).to_ascii_lowercase();
-    let meant = ELSEWHERE.iter().find(|(theirs, _)| *theirs == alike).map(|(_, ours)| *ours);
-    let did = match meant.or_else(|| nearest(name, known.clone())) {
-        Some(near) => format!("did you mean {{{near}}}? "),
-        None => foreign_variables::of_caddy(name).map_or(String::new(), |ours| format!("here this is {ours}; ")),
-    };
-    let all: Vec<String> = known.map(|known| format!("{{{known}}}")).collect();
-    let help = format!(
-        "{did}allowed: {}, {{path.NAME}}, {{header.NAME}}, {{cookie.NAME}}, {{query.NAME}}, {{claim.NAME}}, {{map.NAME}}; {{{{ and }}}} are braces",
-        all.join(", ")
-    );
-    Err(bad(format!("unknown variable {}", quoted(&format!("{{{name}}}"))), help))
-}
-
-/// Parses `NAME` of `{header.NAME}` and its like.
-fn member(family: &str, name: &str) -> Result<Variable, Misfit> {
-    let fits = match family {
-        // Names of query parameters and claims may use any visible character.
-        "query" | "claim" => name.bytes().all(|b| b.is_ascii_graphic() && !b"&=#{}".contains(&b)),
-        _ => name.chars().all(is_token_char),
-    };
-    if name.is_empty() || name.len() > 128 || !fits {
-        let example = match family {
-            "header" => "X-Id",
-            "cookie" => "session",
-            "claim" => "sub",
-            "map" => "tenant",
-            _ => "id",
-        };
-        let why = format!("{} cannot be the name in {{{family}.NAME}}", quoted(name));
-        return Err(bad(why, format!("write it as {{{family}.{example}}}")));
-    }
-    Ok(match family {
-        "header" => Variable::Header(name.into()),
-        "cookie" => Variable::Cookie(name.into()),
-        "query" => Variable::QueryParameter(name.into()),
-        "claim" => Variable::Claim(name.into()),
-        "map" => Variable::Map(name.into()),
-        _ => Variable::PathParameter(name.into()),
-    })
-}
-
-/// The text itself may be a secret, as a value of Authorization, so it is not repeated.
-fn bad(why: impl fmt::Display, help: impl Into<String>) -> Misfit {
-    Misfit::new(Code::BadTemplate, format!("not a value: {why}"), help)
-}
-
 /// Parts of a template while it is parsed, adjacent texts joined.
 #[derive(Default)]
 struct Parts {
     all: Vec<TemplatePart>,
     text: String,
+    /// True behind a question mark.
+    is_query: bool,
 }
 
 impl Parts {
     fn text(&mut self, text: &str) {
         self.text.push_str(text);
+        self.is_query |= text.contains('?');
     }
 
-    fn variable(&mut self, variable: Variable) {
+    /// Adds a variable, with its functions behind `|`.
+    fn variable(&mut self, inside: &str, of: Use) -> Result<(), Misfit> {
+        let (name, functions) = inside.split_once('|').map_or((inside, None), |(name, rest)| (name, Some(rest)));
+        let variable = variable::read(name.trim_end(), of)?;
+        let mut functions = functions.map_or(Ok(Vec::new()), function::read)?;
+        if of.is_path() || of == Use::Location {
+            function::protected(&mut functions, self.is_query);
+        }
+        // A path may have bytes that end a value of a query.
+        if of == Use::Target && self.is_query && functions.is_empty() && matches!(variable, Variable::PathParameter(_))
+        {
+            functions.push(Function::QueryEncode);
+        }
         self.end_text();
-        self.all.push(TemplatePart::Variable(variable));
+        self.all.push(TemplatePart::Variable(variable, functions.into()));
+        Ok(())
     }
 
     fn end_text(&mut self) {
@@ -329,21 +210,62 @@ impl Template {
     /// The template that stands for this text as it is. Control characters are left out.
     pub fn literal(text: &str) -> Template {
         let text: String = text.chars().filter(|c| !c.is_control()).collect();
-        let source = text.replace('{', "{{").replace('}', "}}").into();
+        let source = escaped(&text).into();
         let parts = if text.is_empty() { Vec::new() } else { vec![TemplatePart::Text(text.into())] };
         Template { source, parts: parts.into() }
     }
 
     /// The template that stands for a variable; `None` for a variable of a family, such as `{header.NAME}`.
     pub fn of_variable(variable: &Variable) -> Option<Template> {
-        let (name, _) = FIXED.iter().chain(OF_RESPONSES).find(|(_, known)| known == variable)?;
-        let parts = [TemplatePart::Variable(variable.clone())].into();
+        let name = variable.name()?;
+        let parts = [TemplatePart::Variable(variable.clone(), [].into())].into();
         Some(Template { source: format!("{{{name}}}").into(), parts })
+    }
+
+    /// The template of a target in which groups of an expression are written as by others: `$1` or `\\1`, by the mark.
+    ///
+    /// # Errors
+    /// The target has other variables, or groups that the expression does not have.
+    pub fn of_groups(text: &str, mark: char, expression: &str) -> Result<Template, String> {
+        let groups = captures(expression, Extent::Whole).ok_or("the expression cannot be compiled")?;
+        let (mut source, mut rest) = (String::new(), text);
+        while let Some((before, after)) = rest.split_once(mark) {
+            source.push_str(&escaped(before));
+            let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let number = &after[..digits.min(1)];
+            if groups.group(number).is_none() {
+                return Err(format!("the expression has no group {}", quoted(&format!("{mark}{number}"))));
+            }
+            let _ = write!(source, "{{{number}}}");
+            rest = &after[number.len()..];
+        }
+        source.push_str(&escaped(rest));
+        read(&source, Use::Target).map_err(|misfit| misfit.message)
+    }
+
+    /// The template up to the first question mark, and behind it; `None` if it has none.
+    pub fn split_query(&self) -> (Template, Option<Template>) {
+        let marked = self.parts.iter().enumerate().find_map(|(at, part)| match part {
+            TemplatePart::Text(text) => text.split_once('?').map(|(before, after)| (at, before, after)),
+            TemplatePart::Variable(..) => None,
+        });
+        let Some((at, before, after)) = marked else { return (self.clone(), None) };
+        let of = |parts: &[&[TemplatePart]]| Template { source: self.source.clone(), parts: parts.concat().into() };
+        let text = |text: &str| TemplatePart::Text(text.into());
+        (of(&[&self.parts[..at], &[text(before)]]), Some(of(&[&[text(after)], &self.parts[at + 1..]])))
     }
 
     /// Literal texts and variables, in order.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
+    }
+
+    /// Name of the map whose value the template is; `None` for other templates.
+    pub(crate) fn only_map(&self) -> Option<&Arc<str>> {
+        match self.parts() {
+            [TemplatePart::Variable(Variable::Map(name), functions)] if functions.is_empty() => Some(name),
+            _ => None,
+        }
     }
 
     /// Names of the maps that the template uses.
@@ -353,7 +275,7 @@ impl Template {
 
     /// Variables of the template, in order.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
-        self.parts.iter().filter_map(|part| if let TemplatePart::Variable(v) = part { Some(v) } else { None })
+        self.parts.iter().filter_map(|part| if let TemplatePart::Variable(v, _) = part { Some(v) } else { None })
     }
 }
 
@@ -372,6 +294,10 @@ mod tests {
         TemplatePart::Text(text.into())
     }
 
+    fn variable(variable: Variable) -> TemplatePart {
+        TemplatePart::Variable(variable, [].into())
+    }
+
     #[test]
     fn text_variables_and_braces_are_read_in_order() {
         let template = read("a{{b}}{client.ip}; {header.X-Id}{cookie.s}{query.q[]}{path.id}", Use::Request);
@@ -380,12 +306,12 @@ mod tests {
             template.parts(),
             [
                 text("a{b}"),
-                TemplatePart::Variable(Variable::ClientIp),
+                variable(Variable::ClientIp),
                 text("; "),
-                TemplatePart::Variable(Variable::Header("X-Id".into())),
-                TemplatePart::Variable(Variable::Cookie("s".into())),
-                TemplatePart::Variable(Variable::QueryParameter("q[]".into())),
-                TemplatePart::Variable(Variable::PathParameter("id".into())),
+                variable(Variable::Header("X-Id".into())),
+                variable(Variable::Cookie("s".into())),
+                variable(Variable::QueryParameter("q[]".into())),
+                variable(Variable::PathParameter("id".into())),
             ]
         );
         assert_eq!(template.to_string(), "a{{b}}{client.ip}; {header.X-Id}{cookie.s}{query.q[]}{path.id}");
@@ -393,34 +319,65 @@ mod tests {
         assert_eq!(read("{status}", Use::Response).expect("known").variables().count(), 1);
         assert_eq!(Template::literal("a{b}\r\n").to_string(), "a{{b}}");
         assert_eq!(read("a{{b}}", Use::Request).map(|t| t.parts().to_vec()), Ok(vec![text("a{b}")]));
-        for (name, variable) in FIXED.iter().chain(OF_RESPONSES) {
-            assert_eq!(Template::of_variable(variable).map(|t| t.to_string()), Some(format!("{{{name}}}")));
+        for (name, known) in Variable::fixed() {
+            assert_eq!(Template::of_variable(known).map(|t| t.to_string()), Some(format!("{{{name}}}")));
             let read = read(&format!("{{{name}}}"), Use::Response).expect("known");
-            assert_eq!(read.parts(), [TemplatePart::Variable(variable.clone())]);
+            assert_eq!(read.parts(), [variable(known.clone())]);
         }
     }
 
     #[test]
     fn a_short_name_in_a_path_is_a_parameter_unless_it_is_a_variable() {
         let parts = |text| read(text, Use::Path).expect("a path").parts().to_vec();
-        assert_eq!(parts("/x/{id}")[1], TemplatePart::Variable(Variable::PathParameter("id".into())));
-        assert_eq!(parts("/x/{path.id}")[1], TemplatePart::Variable(Variable::PathParameter("id".into())));
-        assert_eq!(parts("/x/{host}")[1], TemplatePart::Variable(Variable::Host));
+        assert_eq!(parts("/x/{id}")[1], variable(Variable::PathParameter("id".into())));
+        assert_eq!(parts("/x/{path.id}")[1], variable(Variable::PathParameter("id".into())));
+        assert_eq!(parts("/x/{host}")[1], variable(Variable::Host));
         for bad in ["x", "", "//x", "/x y", "/x?y", "/x#y", "/\u{e4}", "/x\t"] {
             assert!(read(bad, Use::Path).is_err(), "{bad:?}");
         }
     }
 
     #[test]
+    fn variables_have_functions_and_what_is_decoded_is_encoded_again_in_urls() {
+        let functions =
+            |text, of| match &read(text, of).unwrap_or_else(|misfit| panic!("{text}: {misfit:?}")).parts()[1] {
+                TemplatePart::Variable(_, functions) => functions.to_vec(),
+                other => panic!("{other:?}"),
+            };
+        let both = [Function::Before("}".into()), Function::Lower];
+        assert_eq!(functions("a{header.X|before('}')|lower}b", Use::Request), both);
+        assert_eq!(functions("a{header.X | lower}", Use::Response), [Function::Lower]);
+        assert_eq!(functions("a{query.q|url_decode}", Use::Request), [Function::UrlDecode]);
+        assert_eq!(functions("/{query.q|url_decode}", Use::Path), [Function::UrlDecode, Function::PathEncode]);
+        assert_eq!(functions("/{query.q|url_decode}", Use::Location), [Function::UrlDecode, Function::PathEncode]);
+        assert_eq!(functions("/?q={query.q|url_decode}", Use::Location), [Function::UrlDecode, Function::UrlEncode]);
+        assert_eq!(functions("/a?q={1}", Use::Target), [Function::QueryEncode]);
+        assert_eq!(functions("/a{1}?q", Use::Target), []);
+    }
+
+    #[test]
+    fn text_that_looks_like_a_variable_of_others_can_be_written() {
+        for text in ["$remote_addr", "a %[src] {b}", "$total_sum%REQ(X)%", "US$ 5", "100%"] {
+            let written = Template::literal(text);
+            assert_eq!(read(&written.to_string(), Use::Request).as_ref(), Ok(&written), "{text}");
+            let shown = written.parts().iter().map(|part| match part {
+                TemplatePart::Text(text) => &**text,
+                TemplatePart::Variable(..) => "variable",
+            });
+            assert_eq!(shown.collect::<String>(), text);
+        }
+    }
+
+    #[test]
     fn no_text_of_braces_and_dots_panics_and_what_is_read_is_written_as_it_was() {
-        const PARTS: [&str; 7] = ["{", "}", ".", "header", "path", "a", "\u{e4}"];
-        for number in 0..PARTS.len().pow(6) {
+        const PARTS: [&str; 9] = ["{", "}", ".", "header", "path", "|", "word(1,", "'", "\u{e4}"];
+        for number in 0..PARTS.len().pow(5) {
             let (mut text, mut left) = (String::new(), number);
             while left > 0 {
                 text.push_str(PARTS[left % PARTS.len()]);
                 left /= PARTS.len();
             }
-            for of in [Use::Request, Use::Response, Use::Path] {
+            for of in [Use::Request, Use::Response, Use::Path, Use::Target, Use::Location] {
                 if let Ok(template) = read(&text, of) {
                     assert_eq!(template.to_string(), text);
                 }
@@ -446,6 +403,13 @@ mod tests {
             ("a}", Use::Request, "{NAME}"),
             ("{client.ip", Use::Request, "{NAME}"),
             ("{}", Use::Request, "allowed: {client.ip}"),
+            ("{header.X|lowr}", Use::Request, "lower"),
+            ("{path.id|word(1}", Use::Request, "word(2,/)"),
+            ("{uri}", Use::Request, "did you mean {request_uri}?"),
+            ("/a{request_uri}", Use::Path, "write {path}"),
+            ("$remote_addr", Use::Request, "here this is {client.ip}; for the text itself write {dollar}remote_addr"),
+            ("a $total_2", Use::Response, "for the text itself write {dollar}total_2"),
+            ("%[src]", Use::Request, "here this is {client.ip}; for the text itself write {percent}[src]"),
         ] {
             let misfit = read(text, of).expect_err(text);
             assert!(misfit.help.contains(help), "{text:?}: {misfit:?}");

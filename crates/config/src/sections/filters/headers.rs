@@ -1,9 +1,11 @@
-//! `request_headers` and `response_headers` of a route or pool: fields that are removed, renamed, set and added. See
+//! `request_headers` and `response_headers` of a route or pool: fields that are removed, renamed, set and added; further
+//! changes are in [`edits`]. See
 //! [`RequestHeaders`] and [`ResponseHeaders`].
 
+use super::edits::{self, REQUEST_EDITS, RESPONSE_EDITS, RequestEdit, ResponseEdit};
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Template, Variable};
+use crate::form::{Extent, Form, Template, Variable};
 use crate::table::{Absent, Key, Kind, Section, table};
 use evenkeel_wire::http1::chunked::may_trail;
 use std::collections::HashMap;
@@ -11,47 +13,35 @@ use std::sync::Arc;
 
 table! {
     static REQUEST_HEADERS_TABLE = "request_headers of [[route]]",
-        "Changes to the header fields of requests, in this order: remove, rename, set, add. The changes apply to the \
+        "Changes to the header fields of requests, in this order: remove, rename, set, add, edits. The changes apply to the \
         fields that the endpoint would get, including the fields that evenkeel writes. Names are case-insensitive. \
         Fields that control the framing and the connection, such as Content-Length and Connection, cannot be changed; \
         for Host there is `send_host`.";
 
     /// Changes to the fields of requests, in the order of the keys.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq)]
     pub struct RequestHeaders {
         /// Names of fields to remove. A star at the end matches any suffix.
         remove: Vec<Arc<str>> = REMOVE;
         /// New names, by the old name. Fields that have the new name already are removed if one gets it.
         rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
         /// Values that replace all fields of a name; the field is removed where its value is empty.
-        set: Vec<(Arc<str>, Template)> = Key {
-            name: "set",
-            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
-            absent: Absent::Means("none"),
-            help: "Fields with their values, which replace all fields of the same name: `{ X-Real-IP = \"{client.ip}\" \
-                }`. Values may contain variables (the guide to fields lists them). A field is not sent if its value is \
-                empty or a variable has control characters.",
-            why: "",
-        };
+        set: Vec<(Arc<str>, Template)> = SET_REQUEST;
         /// Fields that are added to others of the same name.
-        add: Vec<(Arc<str>, Template)> = Key {
-            name: "add",
-            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
-            absent: Absent::Means("none"),
-            help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`.",
-            why: "",
-        };
+        add: Vec<(Arc<str>, Vec<Template>)> = ADD_REQUEST;
+        /// Further changes, in their order.
+        edits: Vec<RequestEdit> = REQUEST_EDITS;
     }
 }
 
 table! {
     static RESPONSE_HEADERS_TABLE = "response_headers of [[route]]",
-        "Changes to the header fields of responses, in this order: security, remove, rename, set, add. The changes \
-        apply to responses of endpoints and to evenkeel's own responses, whatever the status. Names as for \
+        "Changes to the header fields of responses, in this order: security, remove, rename, set, add, edits. The \
+        changes apply to responses of endpoints and to evenkeel's own responses, whatever the status. Names as for \
         `request_headers`.";
 
     /// Changes to the fields of responses, in the order of the keys.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq)]
     pub struct ResponseHeaders {
         /// True if the usual fields are set that tell browsers to be careful.
         security: bool = Key {
@@ -68,41 +58,53 @@ table! {
         /// New names, by the old name. Fields that have the new name already are removed if one gets it.
         rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
         /// Values that replace all fields of a name; the field is removed where its value is empty.
-        set: Vec<(Arc<str>, Template)> = Key {
-            name: "set",
-            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
-            absent: Absent::Means("none"),
-            help: "Fields with their values, which replace all fields of the same name: `{ X-Frame-Options = \"DENY\" \
-                }`. Values may contain variables, including `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field \
-                is not sent if its value is empty or a variable has control characters.",
-            why: "",
-        };
+        set: Vec<(Arc<str>, Template)> = SET_RESPONSE;
         /// Fields that are added to others of the same name.
-        add: Vec<(Arc<str>, Template)> = Key {
-            name: "add",
-            kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
-            absent: Absent::Means("none"),
-            help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`.",
-            why: "",
-        };
+        add: Vec<(Arc<str>, Vec<Template>)> = ADD_RESPONSE;
+        /// Further changes, in their order.
+        edits: Vec<ResponseEdit> = RESPONSE_EDITS;
     }
 }
 
-impl RequestHeaders {
-    /// Values of fields.
-    pub fn templates(&self) -> impl Iterator<Item = &Template> {
-        self.set.iter().chain(&self.add).map(|(_, value)| value)
-    }
-}
+pub(super) const SET_REQUEST: Key = Key {
+    name: "set",
+    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
+    absent: Absent::Means("none"),
+    help: "Fields with their values, which replace all fields of the same name: `{ X-Real-IP = \"{client.ip}\" }`. \
+        Values may contain variables (the guide to fields lists them). A field is not sent if its value is empty or a \
+        variable has control characters.",
+    why: "",
+};
 
-impl ResponseHeaders {
-    /// Values of fields.
-    pub fn templates(&self) -> impl Iterator<Item = &Template> {
-        self.set.iter().chain(&self.add).map(|(_, value)| value)
-    }
-}
+pub(super) const ADD_REQUEST: Key = Key {
+    name: "add",
+    kind: Kind::Map { keys: Form::FieldName, of: &Kind::OneOrList(&Kind::Text(Form::RequestValue)) },
+    absent: Absent::Means("none"),
+    help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`, or several for a \
+        line each: `{ Via = [\"a\", \"b\"] }`.",
+    why: "",
+};
 
-const REMOVE: Key = Key {
+pub(super) const SET_RESPONSE: Key = Key {
+    name: "set",
+    kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
+    absent: Absent::Means("none"),
+    help: "Fields with their values, which replace all fields of the same name: `{ X-Frame-Options = \"DENY\" }`. \
+        Values may contain variables, including `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field is not sent \
+        if its value is empty or a variable has control characters.",
+    why: "",
+};
+
+pub(super) const ADD_RESPONSE: Key = Key {
+    name: "add",
+    kind: Kind::Map { keys: Form::FieldName, of: &Kind::OneOrList(&Kind::Text(Form::ResponseValue)) },
+    absent: Absent::Means("none"),
+    help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`, or several for a \
+        line each: `{ Link = [\"</a>\", \"</b>\"] }`.",
+    why: "",
+};
+
+pub(super) const REMOVE: Key = Key {
     name: "remove",
     kind: Kind::List(&Kind::Text(Form::FieldPattern)),
     absent: Absent::Means("none"),
@@ -110,7 +112,7 @@ const REMOVE: Key = Key {
     why: "",
 };
 
-const RENAME: Key = Key {
+pub(super) const RENAME: Key = Key {
     name: "rename",
     kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::FieldName) },
     absent: Absent::Means("none"),
@@ -161,6 +163,47 @@ pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
     ..RESPONSE_HEADERS
 };
 
+impl RequestHeaders {
+    /// Values of fields, those of edits among them.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let edits = self.edits.iter().flat_map(|edit| values(&edit.set, &edit.add));
+        values(&self.set, &self.add).chain(edits)
+    }
+
+    /// Regular expressions of the conditions.
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
+        self.edits.iter().flat_map(|edit| edit.when.expressions())
+    }
+}
+
+impl ResponseHeaders {
+    /// Values of fields, those of edits among them.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let edits = self.edits.iter().flat_map(|edit| values(&edit.set, &edit.add));
+        values(&self.set, &self.add).chain(edits)
+    }
+
+    /// Regular expressions of the conditions.
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
+        self.edits.iter().flat_map(|edit| edit.when.expressions())
+    }
+}
+
+fn values<'v>(
+    set: &'v [(Arc<str>, Template)],
+    add: &'v [(Arc<str>, Vec<Template>)],
+) -> impl Iterator<Item = &'v Template> {
+    set.iter().map(|(_, value)| value).chain(add.iter().flat_map(|(_, values)| values))
+}
+
+/// Adds a value of a field behind those that it has already.
+pub fn add_field(fields: &mut Vec<(Arc<str>, Vec<Template>)>, name: &Arc<str>, value: Template) {
+    match fields.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        Some((_, values)) => values.push(value),
+        None => fields.push((name.clone(), vec![value])),
+    }
+}
+
 /// Reports contradictions within the fields of a pool, and parameters of paths, which only routes have.
 pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings) {
     check_request(pool, findings);
@@ -179,13 +222,14 @@ pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings
 /// Reports trailers that no request may have, and those that a filter would have set or removed as fields.
 pub(in crate::sections) fn check_trailers(route: &Section, findings: &mut Findings) {
     let headers = route.section("request_headers");
-    let is_removed = |name: &str| {
+    let all = tables(&headers);
+    let is_removed = |headers: &&Section, name: &str| {
         headers.texts("remove").iter().any(|(pattern, _)| match pattern.strip_suffix('*') {
             Some(start) => name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)),
             None => name.eq_ignore_ascii_case(pattern),
         })
     };
-    let is_written = |name: &str| {
+    let is_written = |headers: &&Section, name: &str| {
         let keys = ["rename", "set", "add"].iter().flat_map(|key| headers.map(key).iter());
         keys.flat_map(|keyed| [Some(&*keyed.key), keyed.value.text()])
             .flatten()
@@ -198,12 +242,17 @@ pub(in crate::sections) fn check_trailers(route: &Section, findings: &mut Findin
         if !may_trail(name.as_bytes()) {
             let message = format!("\"{name}\" cannot be a trailer: it steers the message, or says who sent it");
             findings.add(Code::Contradiction, span, message).help("leave it out of \"request_trailers\"");
-        } else if is_removed(&name) || is_written(&name) || is_copied(&name) {
+        } else if all.iter().any(|one| is_removed(one, &name) || is_written(one, &name)) || is_copied(&name) {
             let message =
                 format!("a client could send \"{name}\" as a trailer past the filter that sets or removes it");
             findings.add(Code::Contradiction, span, message).help("leave it out of \"request_trailers\"");
         }
     }
+}
+
+/// The table, and the tables of its edits.
+fn tables(headers: &Section) -> Vec<&Section> {
+    std::iter::once(headers).chain(headers.sections("edits")).collect()
 }
 
 /// Reports contradictions within the changes to fields of requests.
@@ -216,8 +265,13 @@ pub(in crate::sections) fn check_response(owner: &Section, findings: &mut Findin
     check_fields(&owner.section("response_headers"), findings);
 }
 
-/// Reports names that one key has twice, and renames that lead to one name.
 fn check_fields(headers: &Section, findings: &mut Findings) {
+    tables(headers).into_iter().for_each(|table| check_names(table, findings));
+    edits::check_conditions(headers, findings);
+}
+
+/// Reports names that one key has twice, and renames that lead to one name.
+fn check_names(headers: &Section, findings: &mut Findings) {
     for key in ["rename", "set", "add"] {
         let mut seen = HashMap::new();
         for keyed in headers.map(key) {
@@ -244,7 +298,8 @@ fn check_fields(headers: &Section, findings: &mut Findings) {
 
 /// The templates of both tables of a route, each with its place.
 pub(in crate::sections) fn templates(owner: &Section) -> Vec<(Template, crate::source::Span)> {
-    let tables = ["request_headers", "response_headers"].map(|table| owner.section(table));
-    let keyed = tables.iter().flat_map(|headers| headers.map("set").iter().chain(headers.map("add")));
-    keyed.filter_map(|keyed| Some((keyed.value.template()?, keyed.value.span))).collect()
+    let both = ["request_headers", "response_headers"].map(|table| owner.section(table));
+    let tables = both.iter().flat_map(tables);
+    let keyed = tables.flat_map(|headers| headers.map("set").iter().chain(headers.map("add")));
+    keyed.flat_map(|keyed| keyed.value.templates()).collect()
 }

@@ -2,7 +2,7 @@
 //! them, `[filters.NAME]` and `[defaults.route]` ([`sets`]) have those that routes share.
 
 // Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, jwt, limits, mirror,
-// rewrite, headers, sets
+// rewrite, headers edits, sets
 mod access;
 mod bandwidth;
 mod basic_auth;
@@ -11,6 +11,7 @@ mod cache;
 mod compress;
 mod cookies;
 mod cors;
+mod edits;
 mod forward_auth;
 pub(crate) mod headers;
 mod jwt;
@@ -28,8 +29,9 @@ pub use cache::{Cache, CacheQuery, CookieRule, StatusTimes};
 pub use compress::{Algorithm, Compress, CompressLevel, Effort};
 pub use cookies::CookieAttributes;
 pub use cors::Cors;
+pub use edits::{RequestEdit, ResponseEdit, ResponseWhen};
 pub use forward_auth::ForwardAuth;
-pub use headers::{RequestHeaders, ResponseHeaders};
+pub use headers::{RequestHeaders, ResponseHeaders, add_field};
 pub use jwt::{Jwt, JwtAlgorithm};
 pub use limits::{LIMITS_MAX, Limit, Most};
 pub(crate) use limits::{SHARED_LIMIT, shared_limits};

@@ -3,11 +3,12 @@
 use super::headers;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed, PathPattern, Template, Variable};
+use crate::form::{Extent, Form, Formed, GROUPS_MAX, PathPattern, Template, Variable, captures};
 use crate::nearest::suggest;
-use crate::sections::matching::RouteMatch;
+use crate::sections::matching::{Match, RouteMatch, partial};
 use crate::source::Span;
-use crate::table::{Absent, Key, Kind, Located, Section, Value, table};
+use crate::table::{Absent, Declared, Key, Kind, Located, Section, Value, table};
+use std::sync::Arc;
 
 table! {
     static REWRITE_TABLE = "rewrite of [[route]]",
@@ -32,8 +33,35 @@ table! {
             name: "path",
             kind: Kind::Text(Form::PathTemplate),
             absent: Absent::Means("the path is kept"),
-            help: "Replaces the whole path. May contain variables and the parameters of the route's path: \
-                `\"/items/{id}\"`.",
+            help: "Replaces the whole path. May contain variables, the parameters of the route's path, and the groups of \
+                its `regex` or `search`: `\"/items/{id}\"`, `\"/items/{1}\"`.",
+            why: "",
+        };
+        /// Regular expression of the whole path, which [`Rewrite::to`] replaces.
+        regex: Option<Arc<str>> = Key {
+            name: "regex",
+            kind: Kind::Text(Form::Regex),
+            absent: Absent::Means("not compared"),
+            help: "Regular expression that the whole path must match; `to` replaces the path. Other paths stay as they \
+                are.",
+            why: "",
+        };
+        /// Regular expression of parts of the path, each of which [`Rewrite::to`] replaces.
+        search: Option<Arc<str>> = Key {
+            name: "search",
+            kind: Kind::Text(Form::Regex),
+            absent: Absent::Means("not compared"),
+            help: "Regular expression for parts of the path; `to` replaces each part that matches.",
+            why: "",
+        };
+        /// Replacement of what `regex` or `search` matches.
+        to: Option<Template> = Key {
+            name: "to",
+            kind: Kind::Text(Form::TargetTemplate),
+            absent: Absent::Means("required with `regex` and `search`"),
+            help: "Replaces what `regex` or `search` matches. `{1}` is the first group of the expression, and `{NAME}` \
+                a group `(?P<NAME>...)`. With `regex`, it may have a query, which the client's query follows: \
+                `\"/index.php?page={1}\"`. A question mark at the end drops the client's query.",
             why: "",
         };
     }
@@ -129,18 +157,20 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
             findings.add(Code::Contradiction, restores.span, message).help(help);
         }
     }
-    let Some(rewrite) = rewrite else { return check_parameters(route, None, paths, findings) };
-    match (rewrite.set("prefix"), rewrite.set("path")) {
-        (None, None) => {
+    check_parameters(route, findings);
+    let Some(rewrite) = rewrite else { return };
+    let ways: Vec<&str> = ["prefix", "path", "regex", "search"].into_iter().filter(|key| rewrite.has(key)).collect();
+    match (&ways[..], rewrite.set("prefix")) {
+        ([], _) => {
             findings
-                .add(Code::Missing, rewrite.span, "rewrite has neither \"prefix\" nor \"path\"")
+                .add(Code::Missing, rewrite.span, "rewrite has none of \"prefix\", \"path\", \"regex\" and \"search\"")
                 .help("write rewrite = { prefix = \"/v2\" } or rewrite = { path = \"/index.html\" }");
         }
-        (Some(prefix), Some(_)) => {
-            let message = "\"prefix\" and \"path\" of rewrite exclude each other";
-            rewrite.contradiction(prefix.span, message, "path", findings).help("keep one of the two");
+        ([first, second, ..], _) => {
+            let message = format!("\"{first}\" and \"{second}\" of rewrite exclude each other");
+            rewrite.contradiction(rewrite.span_of(first), message, second, findings).help("keep one of the two");
         }
-        (Some(prefix), None) if paths.iter().any(|path| matches!(path, PathPattern::Pattern(_))) => {
+        (_, Some(prefix)) if paths.iter().any(|path| matches!(path, PathPattern::Pattern(_))) => {
             findings
                 .add(
                     Code::Contradiction,
@@ -151,35 +181,102 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
         }
         _ => {}
     }
-    check_parameters(route, Some(&rewrite), paths, findings);
+    check_expression(&rewrite, findings);
 }
 
-/// Reports variables for parameters that the path of the route does not have.
-fn check_parameters(route: &Section, rewrite: Option<&Section>, paths: &[PathPattern], findings: &mut Findings) {
-    let of_rewrite = |key: &&str| {
-        let set = rewrite?.set(key)?;
-        Some((set.template()?, set.span))
-    };
-    let templates = headers::templates(route).into_iter().chain(["prefix", "path"].iter().filter_map(of_rewrite));
-    // Each alternative has to have them.
-    let mut known = paths.first().map(PathPattern::parameters).unwrap_or_default();
-    paths.iter().skip(1).map(PathPattern::parameters).for_each(|others| known.retain(|name| others.contains(name)));
+/// Reports an expression without a replacement or the other way round, and a query for a part of the path.
+fn check_expression(rewrite: &Section, findings: &mut Findings) {
+    let key = ["regex", "search"].into_iter().find(|key| rewrite.has(key));
+    match (key, rewrite.set("to")) {
+        (Some(key), None) => {
+            findings
+                .add(Code::Missing, rewrite.span_of(key), format!("\"{key}\" of rewrite has no \"to\""))
+                .help("write rewrite = { regex = \"/a/(.*)\", to = \"/b/{1}\" }");
+        }
+        (None, Some(to)) => {
+            findings
+                .add(Code::Missing, to.span, "\"to\" of rewrite has no expression")
+                .help("write rewrite = { regex = \"/a/(.*)\", to = \"/b/{1}\" }, or path instead of to");
+        }
+        (Some("search"), Some(to)) if to.template().is_some_and(|to| to.split_query().1.is_some()) => {
+            findings
+                .add(Code::Contradiction, to.span, "\"to\" has a query, and \"search\" replaces parts of the path only")
+                .help("write regex for the whole path: regex = \"/a/(.*)\"");
+        }
+        _ => {}
+    }
+    partial::check(rewrite, partial::Of::Path, findings);
+}
+
+/// Reports variables for parameters and groups that neither the path of the route nor its expression has.
+fn check_parameters(route: &Section, findings: &mut Findings) {
+    let matching = RouteMatch::of_route(route);
+    let (rewrite, redirect) = (route.section("rewrite"), route.section("redirect"));
+    let mut templates = headers::templates(route);
+    for (owner, keys) in [(&rewrite, &["prefix", "path", "to"][..]), (&redirect, &["to", "host", "prefix", "path"])] {
+        templates.extend(keys.iter().filter_map(|key| {
+            let set = owner.set(key)?;
+            Some((set.template()?, set.span))
+        }));
+    }
+    let own = Rewrite::of(&rewrite).found().and_then(|(text, extent, _)| captures(text, extent));
     let mut seen: Vec<(Span, String)> = Vec::new();
+    // Only expressions whose groups are named are compiled for them.
+    let mut known = None;
     for (template, span) in templates {
+        let is_to = rewrite.set("to").is_some_and(|to| to.span == span);
         for variable in template.variables() {
             let Variable::PathParameter(name) = variable else { continue };
-            if known.iter().any(|known| **known == **name) || seen.iter().any(|(at, n)| *at == span && **n == **name) {
+            let known = known.get_or_insert_with(|| parameters(&matching));
+            let is_own = is_to && own.as_ref().is_some_and(|own| own.group(name).is_some());
+            let is_known = is_own || known.iter().any(|known| **known == **name);
+            if is_known || seen.iter().any(|(at, n)| *at == span && **n == **name) {
                 continue;
             }
             seen.push((span, name.to_string()));
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let mut known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let names = own.iter().filter(|_| is_to).flat_map(|own| own.names()).collect::<Vec<_>>();
+            known.extend(names.iter().map(String::as_str));
+            let is_number = name.bytes().all(|b| b.is_ascii_digit());
             let help = match known[..] {
+                [] if is_number => "write a group in parentheses in regex or search of the match".to_owned(),
                 [] => format!("name it in the match, as path = \"/users/{{{name}}}\""),
                 _ => suggest(name, &known),
             };
-            let message = format!("the path of the route has no parameter \"{name}\"");
+            let message = match is_number {
+                true => format!("no expression for the path has a group {name}"),
+                false => format!("the path of the route has no parameter \"{name}\""),
+            };
             findings.add(Code::BadTemplate, span, message).help(help);
         }
+    }
+}
+
+/// Names of the parameters of the path, and of the groups of its expressions, that each alternative of a match has.
+fn parameters(matching: &RouteMatch) -> Vec<String> {
+    let of = |matching: &Match| {
+        let groups = matching.criteria.of_path().filter_map(|(text, extent)| captures(text, extent));
+        let groups = groups.flat_map(|groups| {
+            let numbers = (0..GROUPS_MAX).map(|number| number.to_string());
+            groups
+                .names()
+                .into_iter()
+                .chain(numbers.filter(|number| groups.group(number).is_some()).collect::<Vec<_>>())
+        });
+        matching.path.parameters().into_iter().chain(groups).collect::<Vec<_>>()
+    };
+    let mut alternatives = matching.alternatives().into_iter();
+    let mut known = alternatives.next().map(|first| of(&first)).unwrap_or_default();
+    alternatives.map(|one| of(&one)).for_each(|others| known.retain(|name| others.contains(name)));
+    known
+}
+
+impl Rewrite {
+    /// Expression with its replacement, if the rewrite has one.
+    pub fn found(&self) -> Option<(&Arc<str>, Extent, &Template)> {
+        let whole = self.regex.as_ref().map(|text| (text, Extent::Whole));
+        let (text, extent) = whole.or_else(|| self.search.as_ref().map(|text| (text, Extent::Part)))?;
+        Some((text, extent, self.to.as_ref()?))
     }
 }
 
@@ -187,6 +284,14 @@ impl Located {
     /// The template that this value is; `None` for others.
     pub(in crate::sections) fn template(&self) -> Option<Template> {
         if let Value::Formed(Formed::Template(template)) = &self.value { Some(template.clone()) } else { None }
+    }
+
+    /// The templates that this value is or has, each with its place.
+    pub(in crate::sections) fn templates(&self) -> Vec<(Template, Span)> {
+        match &self.value {
+            Value::List(list) => list.iter().filter_map(|one| Some((one.template()?, one.span))).collect(),
+            _ => self.template().map(|template| (template, self.span)).into_iter().collect(),
+        }
     }
 
     /// The text that this value is; `None` for others.

@@ -10,7 +10,7 @@ use crate::table::Section;
 const PATHS: [&str; 4] = ["path", "prefix", "starts_with", "grpc"];
 
 /// Keys that can have a single value only, so that an alternative cannot add to them.
-const SINGLE: [&str; 6] = ["host", "method", "client", "scheme", "ends_with", "regex"];
+const SINGLE: [&str; 7] = ["host", "method", "client", "scheme", "ends_with", "regex", "search"];
 
 /// Reports contradictions in the match of a route.
 pub(crate) fn check(matches: &Section, findings: &mut Findings) {
@@ -28,7 +28,8 @@ pub(crate) fn check(matches: &Section, findings: &mut Findings) {
     }
 }
 
-fn check_one(section: &Section, findings: &mut Findings) {
+/// Reports contradictions in a match without alternatives.
+pub(crate) fn check_one(section: &Section, findings: &mut Findings) {
     for part in [section, &section.section("not")] {
         partial::check(part, Of::Path, findings);
     }
@@ -42,7 +43,7 @@ fn check_one(section: &Section, findings: &mut Findings) {
             .help("keep one of the two; an entry of \"any\" can have the other");
     }
     if section.has("path") {
-        for key in ["ends_with", "regex"].into_iter().filter(|key| section.has(key)) {
+        for key in ["ends_with", "regex", "search"].into_iter().filter(|key| section.has(key)) {
             let message = format!("\"path\" is the whole path, so \"{key}\" adds nothing");
             section.contradiction(section.span_of(key), message, "path", findings).help("keep one of the two");
         }

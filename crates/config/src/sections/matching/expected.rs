@@ -3,12 +3,12 @@
 use super::partial::{self, Of};
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Form;
+use crate::form::{Extent, Form};
 use crate::table::{Absent, Key, Kind, Section, Value, table};
 use std::sync::Arc;
 
 table! {
-    pub(super) static EXPECTED = "value in match",
+    pub(crate) static EXPECTED = "value in match",
         "Expected value: exactly one of these keys.";
 
     /// Expected value; exactly 1 field is set.
@@ -47,7 +47,14 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("not compared"),
-            help: "Regular expression that the whole value must match: `.*curl.*` for values that contain `curl`.",
+            help: "Regular expression that the whole value must match: `v[0-9]+`; `search` matches a part.",
+            why: "",
+        };
+        search: Option<Arc<str>> = Key {
+            name: "search",
+            kind: Kind::Text(Form::Regex),
+            absent: Absent::Means("not compared"),
+            help: "Regular expression that some part of the value must match: `curl/[78]`.",
             why: "",
         };
         /// True if it must be there, with any value; false if it must not.
@@ -61,13 +68,21 @@ table! {
     }
 }
 
+impl Expected {
+    /// Regular expression, if a value has to match one.
+    pub fn expression(&self) -> Option<(&Arc<str>, Extent)> {
+        let whole = self.regex.as_ref().map(|text| (text, Extent::Whole));
+        whole.or_else(|| self.search.as_ref().map(|text| (text, Extent::Part)))
+    }
+}
+
 fn present(section: &Section) -> Option<bool> {
     section.has("present").then(|| section.flag("present"))
 }
 
 /// Reports expected values without exactly 1 key.
-pub(super) fn check(criteria: &Section, findings: &mut Findings) {
-    for key in ["header", "query", "cookie", "map"] {
+pub(crate) fn check(criteria: &Section, findings: &mut Findings) {
+    for key in ["header", "query", "cookie", "map"].into_iter().filter(|key| criteria.knows(key)) {
         for keyed in criteria.map(key) {
             let Value::Section(section) = &keyed.value.value else { continue };
             let set: Vec<&str> = EXPECTED.keys.iter().map(|key| key.name).filter(|key| section.has(key)).collect();
@@ -80,7 +95,7 @@ pub(super) fn check(criteria: &Section, findings: &mut Findings) {
                 several => format!("\"{}\" has several expectations: {}", keyed.key, several.join(", ")),
             };
             findings.add(Code::Contradiction, section.span, message).help(
-                "write exactly one of equal, prefix, suffix, contains, regex and present; \"not\" negates it, \
+                "write exactly one of equal, prefix, suffix, contains, regex, search and present; \"not\" negates it, \
                  and \"any\" has alternatives",
             );
         }

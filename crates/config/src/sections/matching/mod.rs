@@ -4,16 +4,16 @@
 mod check;
 mod expected;
 mod of_route;
-mod partial;
+pub(in crate::sections) mod partial;
 mod texts;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, check_one};
 pub use expected::Expected;
+pub(crate) use expected::{EXPECTED, check as check_expected};
 pub(crate) use of_route::{ROUTE_MATCH, RouteMatch};
 
-use crate::form::{Cidr, Form, Formed, HostPattern, PathPattern};
+use crate::form::{Cidr, Extent, Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table, words};
-use expected::EXPECTED;
 use std::sync::Arc;
 
 words! {
@@ -91,7 +91,7 @@ table! {
 }
 
 table! {
-    static ALTERNATIVE = "entry of any of match",
+    pub(in crate::sections) static ALTERNATIVE = "entry of any of match",
         "Condition for requests: all keys that are set must match.";
 
     /// Requests that match all of host, path and criteria.
@@ -133,9 +133,18 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("any path"),
-            help: "Regular expression that the whole path must match: `.*\\.php` for paths that end with `.php`. It \
-                has the syntax of Rust's regex crate, without look-around and back-references, and matches in linear \
+            help: "Regular expression that the whole path must match: `.*\\.php` for paths that end with `.php`; \
+                `search` matches a part. It has the syntax of Rust's regex crate, without look-around and back-references, and matches in linear \
                 time. Can be combined with `prefix`. `runtime.regex_size` limits the compiled program.",
+            why: "",
+        };
+        /// Regular expression for a part of the path.
+        search: Option<Arc<str>> = Key {
+            name: "search",
+            kind: Kind::Text(Form::Regex),
+            absent: Absent::Means("any path"),
+            help: "Regular expression that some part of the path must match: `\\.php$` for paths that end with `.php`, \
+                `^/admin` for paths that begin with `/admin`. Syntax as for `regex`. Can be combined with `prefix`.",
             why: "",
         };
         /// Methods, one of which must match; empty = any.
@@ -206,10 +215,16 @@ table! {
 pub struct Rank([usize; 10]);
 
 impl Criteria {
+    /// Regular expressions of the path.
+    pub fn of_path(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
+        let whole = self.regex.iter().map(|text| (text, Extent::Whole));
+        whole.chain(self.search.iter().map(|text| (text, Extent::Part)))
+    }
+
     /// Regular expressions of the path, fields, query parameters and cookies.
-    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
         let named = [&self.headers, &self.query, &self.cookies, &self.maps].into_iter().flatten();
-        self.regex.iter().chain(named.filter_map(|(_, expected)| expected.regex.as_ref()))
+        self.of_path().chain(named.filter_map(|(_, expected)| expected.expression()))
     }
 
     /// True if every request matches.
@@ -220,7 +235,7 @@ impl Criteria {
     fn rank(&self) -> [usize; 9] {
         [
             self.ends_with.as_ref().map_or(0, |text| text.len()),
-            self.regex.is_some().into(),
+            usize::from(self.regex.is_some()) + usize::from(self.search.is_some()),
             (!self.methods.is_empty()).into(),
             self.headers.len(),
             self.query.len(),
@@ -246,7 +261,7 @@ impl Match {
     }
 
     /// Regular expressions, expressions of `not` last.
-    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
         self.criteria.expressions().chain(self.not.expressions())
     }
 
@@ -267,6 +282,7 @@ impl Match {
         let both = |ours: &Criteria, theirs: &Criteria| Criteria {
             ends_with: theirs.ends_with.clone().or(ours.ends_with.clone()),
             regex: theirs.regex.clone().or(ours.regex.clone()),
+            search: theirs.search.clone().or(ours.search.clone()),
             methods: either(&ours.methods, &theirs.methods),
             headers: list(&ours.headers, &theirs.headers),
             query: list(&ours.query, &theirs.query),

@@ -48,9 +48,14 @@ impl RouteMatch {
         RouteMatch::of(&route.section("match"))
     }
 
+    /// The whole match of each alternative.
+    pub(in crate::sections) fn alternatives(&self) -> Vec<Match> {
+        let each = self.any.iter().map(|alternative| self.matching.and(alternative));
+        if self.any.is_empty() { vec![self.matching.clone()] } else { each.collect() }
+    }
+
     /// Path of each alternative.
     pub(in crate::sections) fn paths(&self) -> Vec<PathPattern> {
-        let each = self.any.iter().map(|alternative| self.matching.and(alternative).path);
-        if self.any.is_empty() { vec![self.matching.path.clone()] } else { each.collect() }
+        self.alternatives().into_iter().map(|one| one.path).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Regular expressions that were probably meant to be found anywhere in a value, as in other proxies. Here the whole
-//! value has to match.
+//! Expressions of `regex` that were probably meant to be found anywhere in a value, as in other proxies. The whole value
+//! has to match `regex`; `search` is for parts.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -11,26 +11,30 @@ const OPERATORS: [char; 13] = ['.', '*', '+', '?', '(', ')', '[', ']', '{', '}',
 
 /// The value that an expression is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(in crate::sections) enum Of {
     Path,
     Other,
 }
 
 /// Warns of the expression of a section if it was probably meant to match a part of the value.
-pub(super) fn check(section: &Section, of: Of, findings: &mut Findings) {
+pub(in crate::sections) fn check(section: &Section, of: Of, findings: &mut Findings) {
     let Some(text) = section.text("regex") else { return };
     let Some(why) = suspicion(&text, of) else { return };
     let (message, help) = match of {
         Of::Path => {
             let whole = format!("{}^{}$", &text[..text.len() - without_flags(&text).len()], bare(&text));
-            let (part, whole) = (quoted(&open(&text)), quoted(&whole));
             let message = format!("regex = {} has to match the whole path, but {why}", quoted(&text));
-            (message, format!("for a part of the path write {part}; for the whole path write {whole}"))
+            let help = format!(
+                "for a part of the path write search = {0}; for the whole path regex = {1}",
+                quoted(&text),
+                quoted(&whole)
+            );
+            (message, help)
         }
         // Without the expression: fields and cookies may have secrets.
         Of::Other => (
             format!("the expression has to match the whole value, but {why}"),
-            "for a part of the value write .* before and behind it; for the whole value write it between ^ and $"
+            "for a part of the value write search instead of regex; for the whole value write it between ^ and $"
                 .into(),
         ),
     };
@@ -129,17 +133,6 @@ fn bare(text: &str) -> &str {
     body.strip_suffix('$').filter(|before| !is_escaped(before)).unwrap_or(body)
 }
 
-/// The expression for any value that has a match of it.
-fn open(text: &str) -> String {
-    let body = without_flags(text);
-    let (flags, bare) = (&text[..text.len() - body.len()], bare(text));
-    let before = if begins_anchored(body) || begins_open(body) { "" } else { ".*" };
-    let after = if ends_anchored(body) || ends_open(body) { "" } else { ".*" };
-    let several = bare.contains('|') && !(before.is_empty() && after.is_empty());
-    let bare = if several { format!("({bare})") } else { bare.to_owned() };
-    format!("{flags}{before}{bare}{after}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,21 +140,19 @@ mod tests {
     #[test]
     fn expressions_that_were_meant_for_a_part_are_told_from_others() {
         let partial = [
-            (r"\.php$", r".*\.php"),
-            ("^/admin", "/admin.*"),
-            ("(?i)^/admin", "(?i)/admin.*"),
-            (r"\.(png|jpg)$", r".*(\.(png|jpg))"),
-            (r"\.php", r".*\.php.*"),
-            ("admin", ".*admin.*"),
-            ("/admin", ".*/admin.*"),
-            ("^/a|^/b", "(/a|^/b).*"),
-            (r"^/price\$", r"/price\$.*"),
-            ("/v1$", ".*/v1"),
+            r"\.php$",
+            "^/admin",
+            "(?i)^/admin",
+            r"\.(png|jpg)$",
+            r"\.php",
+            "admin",
+            "/admin",
+            "^/a|^/b",
+            r"^/price\$",
+            "/v1$",
         ];
-        for (text, wanted) in partial {
+        for text in partial {
             assert!(suspicion(text, Of::Path).is_some(), "{text}");
-            assert_eq!(open(text), wanted, "{text}");
-            crate::form::compile_regex(&open(text)).unwrap_or_else(|why| panic!("{text}: {why}"));
         }
         let whole = [
             r".*\.php$",

@@ -13,13 +13,14 @@ const MASKED: &str = "***";
 impl Criteria {
     /// Each criterion in words, such as `method GET, HEAD` or `header x-beta = 1`.
     pub fn texts(&self) -> Vec<String> {
-        let Criteria { ends_with, regex, methods, headers, query, cookies, maps, clients, scheme } = self;
+        let Criteria { ends_with, regex, search, methods, headers, query, cookies, maps, clients, scheme } = self;
         let mut texts = Vec::new();
         texts.extend((!methods.is_empty()).then(|| format!("method {}", joined(methods))));
         let scheme_text = |scheme: &Scheme| format!("scheme {}", scheme.word());
         texts.extend(scheme.as_ref().map(scheme_text));
         texts.extend(ends_with.as_ref().map(|end| format!("ends_with {end}")));
         texts.extend(regex.as_ref().map(|regex| format!("regex {regex}")));
+        texts.extend(search.as_ref().map(|search| format!("search {search}")));
         for (part, values) in [("header", headers), ("query", query), ("cookie", cookies), ("map", maps)] {
             let text = |(name, expected): &(Arc<str>, Expected)| match expected.present {
                 None if is_secret_field(name) => format!("{part} {name} {MASKED}"),
@@ -62,8 +63,13 @@ impl Display for Expected {
         if !self.equal.is_empty() {
             return write!(f, "= {}", joined(&self.equal));
         }
-        let texts =
-            [("prefix", &self.prefix), ("suffix", &self.suffix), ("contains", &self.contains), ("regex", &self.regex)];
+        let texts = [
+            ("prefix", &self.prefix),
+            ("suffix", &self.suffix),
+            ("contains", &self.contains),
+            ("regex", &self.regex),
+            ("search", &self.search),
+        ];
         match texts.iter().find_map(|(key, text)| Some((key, text.as_ref()?))) {
             Some((key, text)) => write!(f, "{key} {text}"),
             None if self.present == Some(false) => f.write_str("absent"),

@@ -3,7 +3,7 @@
 
 use super::origins::Kind;
 use super::pieces::Pieces;
-use evenkeel_config::plan::regex_cost;
+use evenkeel_config::plan::{Extent, regex_cost};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ struct Object {
     provider: &'static str,
     /// Namespace; `None` if the provider has a single tenant.
     tenant: Option<Arc<str>>,
-    texts: BTreeSet<Arc<str>>,
+    texts: BTreeSet<(Arc<str>, Extent)>,
     routes: Vec<usize>,
     cost: usize,
     /// Bytes of its tenant's objects, up to and including this object.
@@ -36,12 +36,12 @@ pub(super) fn limit(pieces: &mut Pieces) {
             objects.push(Object { provider, tenant: piece.tenant.clone(), texts, routes, cost: 0, of_tenant: 0 });
             objects.len() - 1
         });
-        objects[place].texts.extend(piece.value.expressions().cloned());
+        objects[place].texts.extend(piece.value.expressions().map(|(text, extent)| (text.clone(), extent)));
         objects[place].routes.push(at);
     }
     let mut tenants: HashMap<(&'static str, Option<Arc<str>>), usize> = HashMap::new();
     for object in &mut objects {
-        object.cost = object.texts.iter().map(|text| regex_cost(text)).sum();
+        object.cost = object.texts.iter().map(|(text, extent)| regex_cost(text, *extent)).sum();
         if object.cost <= OBJECT_MAX {
             let sum = tenants.entry((object.provider, object.tenant.clone())).or_default();
             *sum += object.cost;

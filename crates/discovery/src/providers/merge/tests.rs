@@ -306,7 +306,8 @@ fn expressions_of_one_tenant_take_no_room_from_another() {
     let mut part = part(&names.iter().map(|name| &**name).collect::<Vec<_>>());
     let text = |n: usize, at: usize| format!("/{n}/{at:03}/[0-9]+/(?:[ab]*a){{60}}");
     // As many as nearly fill an object.
-    let most = (2 << 20) * 19 / 20 / evenkeel_config::plan::regex_cost(&text(0, 0));
+    let most =
+        (2 << 20) * 19 / 20 / evenkeel_config::plan::regex_cost(&text(0, 0), evenkeel_config::plan::Extent::Whole);
     for (n, piece) in part.routes.iter_mut().enumerate() {
         let (of, count) = if n == 9 { ("Ingress shop/web".to_owned(), 1) } else { (format!("Ingress evil/{n}"), most) };
         piece.of = of.into();

@@ -63,7 +63,7 @@ impl Redirect {
         let request = &head.request;
         let mut out = Vec::new();
         let render = |value: &Value, out: &mut Vec<u8>| {
-            let source = Source { cx, request: Some(request), lines: head.edits.added(), kept: &[], status: 0 };
+            let source = Source::of_request(cx, request, head.edits.added());
             value.render(&source, out).map_err(|_| "a value does not fit into a URL".to_owned())
         };
         let path = if request.target.starts_with('/') { request.path() } else { "/" };

@@ -51,7 +51,7 @@ impl Responses {
 
     /// Values of the maps that keys have, for a request.
     pub fn of_maps(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Vec<(Box<str>, Vec<u8>)> {
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
+        let source = Source::of_request(cx, head.request, head.edits.added());
         let value = |map: &Lookup| {
             let mut value = Vec::new();
             map.write(&source, &mut value);

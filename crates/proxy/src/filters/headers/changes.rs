@@ -29,7 +29,7 @@ pub struct Keys<'k> {
     pub remove: &'k [Arc<str>],
     pub rename: &'k [(Arc<str>, Arc<str>)],
     pub set: &'k Templates,
-    pub add: &'k Templates,
+    pub add: &'k [(Arc<str>, Vec<Template>)],
 }
 
 /// A name to remove, or the beginning of names.
@@ -64,31 +64,19 @@ pub struct TooLong(pub Arc<str>);
 impl Changes {
     /// Prepares the keys of a table. `value` prepares a template.
     pub fn new(keys: &Keys<'_>, mut value: impl FnMut(&Template) -> Value) -> Changes {
-        let mut values =
-            |all: &Templates| all.iter().map(|(name, template)| (name.clone(), value(template))).collect::<Box<[_]>>();
+        let mut value = |name: &Arc<str>, template: &Template| (name.clone(), value(template));
+        let added = keys.add.iter().flat_map(|(name, all)| all.iter().map(move |template| (name, template)));
         Changes {
             remove: keys.remove.iter().map(|pattern| Removed::of(pattern)).collect(),
             rename: keys.rename.into(),
-            set: values(keys.set),
-            add: values(keys.add),
+            set: keys.set.iter().map(|(name, template)| value(name, template)).collect(),
+            add: added.map(|(name, template)| value(name, template)).collect(),
         }
     }
 
     /// True if a head stays as it is.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.rename.is_empty() && self.set.is_empty() && self.add.is_empty()
-    }
-
-    /// Numbers of names by operation, in a few words.
-    pub fn summary(&self) -> String {
-        let counts = [
-            (self.remove.len(), "removed"),
-            (self.rename.len(), "renamed"),
-            (self.set.len(), "set"),
-            (self.add.len(), "added"),
-        ];
-        let said = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-        format!("names of fields: {}", said.collect::<Vec<_>>().join(", "))
     }
 
     /// Appends the lines of the fields that are set and added. A value gives no line if it is empty, or if a variable
@@ -152,6 +140,24 @@ impl Changes {
     }
 }
 
+/// Numbers of names by operation, in a few words. `all`: changes, each with true if it has a condition.
+pub fn summary<'c>(all: impl Iterator<Item = (bool, &'c Changes)>) -> String {
+    let (mut counts, mut conditions) = ([0; 4], 0);
+    for (has_condition, changes) in all {
+        let lens = [changes.remove.len(), changes.rename.len(), changes.set.len(), changes.add.len()];
+        counts.iter_mut().zip(lens).for_each(|(count, len)| *count += len);
+        conditions += usize::from(has_condition);
+    }
+    let counts = counts.iter().zip(["removed", "renamed", "set", "added"]).filter(|(count, _)| **count > 0);
+    let words = counts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ");
+    let conditions = match conditions {
+        0 => String::new(),
+        1 => "; 1 change has a condition".to_owned(),
+        several => format!("; {several} changes have conditions"),
+    };
+    format!("names of fields: {words}{conditions}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +211,8 @@ mod tests {
         let came = [("x-real-ip", "spoofed"), ("X_REAL-IP", "for CGI"), ("X-Old", "1"), ("A", "1")];
         assert_eq!(changed(&set, &came, "X-Real-Ip: line\r\n", "X-Real-IP: 2\r\n"), ["A: 1", "X-Real-IP: 2"]);
         assert_eq!(changed(&set, &came, "X-Real-Ip: line\r\n", ""), ["A: 1"]);
-        assert_eq!(set.summary(), "names of fields: 1 renamed, 1 set");
+        assert_eq!(summary([(false, &set)].into_iter()), "names of fields: 1 renamed, 1 set");
+        let all = [(false, &set), (true, &set)].into_iter();
+        assert_eq!(summary(all), "names of fields: 2 renamed, 2 set; 1 change has a condition");
     }
 }

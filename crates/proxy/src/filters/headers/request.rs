@@ -1,24 +1,32 @@
 //! Filters that change the fields of requests: first the filter of the route, then the filter of the pool. They run
 //! last, so they see the request as the endpoint would get it.
 
-use super::changes::{Changes, Keys, TooLong};
+use super::changes::{Changes, Keys, TooLong, summary};
+use super::conditions::RequestWhen;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
+use crate::filters::template::lookups::{Lookups, Values};
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
 use crate::filters::template::variables::is_own;
+use crate::peer::sender::Sender;
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
+use evenkeel_net::event_loop::budget;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct RequestHeaders {
-    changes: Changes,
+    /// Changes in their order, each for the requests that meet its condition.
+    edits: Box<[(Option<RequestWhen>, Changes)]>,
+    /// Maps of conditions.
+    lookups: Lookups,
     summary: String,
 }
 
@@ -45,12 +53,61 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 }
 
 impl RequestHeaders {
-    fn new(headers: &plan::RequestHeaders, path: Parameters, maps: &Maps) -> Option<RequestHeaders> {
-        let plan::RequestHeaders { remove, rename, set, add } = headers;
-        let (keys, path) = (Keys { remove, rename, set, add }, Rc::new(path));
-        let changes = Changes::new(&keys, |template: &_| Value::of_request(template, &path, maps));
-        let summary = changes.summary();
-        (!changes.is_empty()).then_some(RequestHeaders { changes, summary })
+    fn new(headers: &plan::RequestHeaders, path: Parameters, maps: &Arc<Maps>) -> Option<RequestHeaders> {
+        let plan::RequestHeaders { remove, rename, set, add, edits } = headers;
+        let path = Rc::new(path);
+        let changes = |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_request(template, &path, maps));
+        let edit = |edit: &plan::RequestEdit| {
+            let plan::RequestEdit { when, remove, rename, set, add } = edit;
+            (RequestWhen::new(when), changes(&Keys { remove, rename, set, add }))
+        };
+        let first = (None, changes(&Keys { remove, rename, set, add }));
+        let all = std::iter::once(first).chain(edits.iter().map(edit));
+        let edits: Box<[_]> = all.filter(|(_, changes)| !changes.is_empty()).collect();
+        let summary = summary(edits.iter().map(|(when, changes)| (when.is_some(), changes)));
+        (!edits.is_empty()).then(|| RequestHeaders { edits, lookups: Lookups::new(maps), summary })
+    }
+
+    /// Applies the changes whose conditions the request meets.
+    ///
+    /// # Errors
+    /// The response to a request that cannot be changed.
+    fn apply(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<(), Response> {
+        let maps = Values { lookups: &self.lookups, cx };
+        let mut sender = None;
+        let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
+        let mut applied = Ok(());
+        for (when, changes) in &self.edits {
+            if let Some(when) = when {
+                let sender = sender.get_or_insert_with(|| Sender { maps: Some(&maps), ..cx.sender() });
+                if !when.meets(head.request, head.edits.added(), sender) {
+                    continue;
+                }
+            }
+            let source = Source::of_request(cx, head.request, head.edits.added());
+            if let Err(TooLong(name)) = changes.render(&source, &mut rendered) {
+                applied = Err(Response::new(431, format!("field \"{name}\" of request_headers would be too long")));
+                break;
+            }
+            changes.apply(&mut head.request.fields, head.edits.lines(), &rendered, &mut memory);
+            rendered.clear();
+        }
+        for mut used in [rendered, memory] {
+            used.clear();
+            cx.core.give_back(used);
+        }
+        match sender.map(|sender| sender.units()) {
+            // A change may have been left out.
+            Some(None) => {
+                cx.stats.regex_refused.add(1);
+                Err(Response::new(400, "regular expressions of request_headers take too long for this request"))
+            }
+            Some(Some(units)) => {
+                budget::charge(units);
+                applied
+            }
+            None => applied,
+        }
     }
 }
 
@@ -82,21 +139,9 @@ impl Filter for RequestHeaders {
         // The client's own would be renamed and then pass for others.
         let bytes = head.request.fields.bytes;
         head.request.fields.rows.iter_mut().for_each(|row| row.dropped |= is_own(row.name(bytes)));
-        let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
-        let fits = self.changes.render(&source, &mut rendered);
-        if fits.is_ok() {
-            self.changes.apply(&mut head.request.fields, head.edits.lines(), &rendered, &mut memory);
-        }
-        for mut used in [rendered, memory] {
-            used.clear();
-            cx.core.give_back(used);
-        }
-        match fits {
+        match self.apply(cx, head) {
             Ok(()) => Verdict::Next,
-            Err(TooLong(name)) => {
-                Verdict::Answer(Response::new(431, format!("field \"{name}\" of request_headers would be too long")))
-            }
+            Err(response) => Verdict::Answer(response),
         }
     }
 

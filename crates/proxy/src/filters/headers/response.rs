@@ -2,31 +2,47 @@
 //! The filter of the route is the last, for responses of endpoints and of this proxy: it sees a response as the client
 //! would get it, except for fields that filters of the listener add.
 
-use super::changes::{Changes, Keys};
+use super::changes::{Changes, Keys, summary};
+use super::conditions::When;
+use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::each;
-use crate::filters::template::parameters::Parameters;
+use crate::filters::template::lookups::{Lookups, Values};
+use crate::filters::template::parameters::{Parameters, charge};
 use crate::filters::template::source::Source;
-use crate::filters::template::value::Value;
+use crate::filters::template::value::{UNFIT, Value};
+use crate::peer::sender::{STEPS_MAX, Sender};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
+use evenkeel_net::event_loop::budget;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct ResponseHeaders {
     security: bool,
-    changes: Changes,
+    /// Changes in their order, each for the responses that meet its condition.
+    edits: Box<[(Option<When>, Changes)]>,
+    /// Maps of conditions.
+    lookups: Lookups,
     /// Values of the request that templates use, kept when the request comes.
     kept: Box<[Value]>,
     summary: String,
 }
 
-/// Values of the request that are kept for its response.
-type Texts = Vec<Vec<u8>>;
+/// Facts about the request that are kept for its response.
+#[derive(Default)]
+pub struct Kept {
+    /// Values that templates use.
+    texts: Vec<Vec<u8>>,
+    /// For each change: true if the request meets its condition.
+    meets: Vec<bool>,
+}
 
 /// Fields that browsers act on, and true for fields that replace the endpoint's.
 const SECURITY: [(&str, &str, bool); 3] = [
@@ -65,22 +81,38 @@ impl ResponseHeaders {
         headers: &plan::ResponseHeaders,
         route: &plan::Route,
         path: Parameters,
-        maps: &Maps,
+        maps: &Arc<Maps>,
     ) -> Option<ResponseHeaders> {
-        let plan::ResponseHeaders { security, remove, rename, set, add } = headers;
-        let (keys, mut kept) = (Keys { remove, rename, set, add }, Vec::new());
-        let changes = Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, &mut kept, maps));
-        if changes.is_empty() && !security {
+        let plan::ResponseHeaders { security, remove, rename, set, add, edits } = headers;
+        let mut kept = Vec::new();
+        let mut changes = |keys: &Keys<'_>| {
+            Changes::new(keys, |template: &_| Value::of_response(template, &route.name, &mut kept, maps))
+        };
+        let first = (None, changes(&Keys { remove, rename, set, add }));
+        let edit = |edit: &plan::ResponseEdit| {
+            let plan::ResponseEdit { when, remove, rename, set, add } = edit;
+            (When::new(when), changes(&Keys { remove, rename, set, add }))
+        };
+        let all: Vec<_> = std::iter::once(first).chain(edits.iter().map(edit)).collect();
+        let edits: Box<[(Option<When>, Changes)]> =
+            all.into_iter().filter(|(_, changes)| !changes.is_empty()).collect();
+        if edits.is_empty() && !security {
             return None;
         }
         let path = Rc::new(path);
         let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path, maps)).collect();
-        let summary = match (security, changes.is_empty()) {
+        let changed = summary(edits.iter().map(|(when, changes)| (when.is_some(), changes)));
+        let summary = match (security, edits.is_empty()) {
             (true, true) => "security fields".to_string(),
-            (true, false) => format!("security fields; {}", changes.summary()),
-            (false, _) => changes.summary(),
+            (true, false) => format!("security fields; {changed}"),
+            (false, _) => changed,
         };
-        Some(ResponseHeaders { security: *security, changes, kept, summary })
+        Some(ResponseHeaders { security: *security, edits, kept, lookups: Lookups::new(maps), summary })
+    }
+
+    /// True if a condition is about the request.
+    fn depends_on_request(&self) -> bool {
+        self.edits.iter().any(|(when, _)| when.as_ref().is_some_and(|when| when.of_request().is_some()))
     }
 }
 
@@ -92,14 +124,14 @@ impl OfPools {
 }
 
 impl Filter for OfPools {
-    type State = Texts;
+    type State = Kept;
 
-    fn request(&self, own: &mut Own<Texts>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, own: &mut Own<Kept>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         self.of(cx).map_or(Verdict::Next, |headers| headers.request(own, cx, head))
     }
 
     /// Changes responses of endpoints only.
-    fn response(&self, own: &mut Own<Texts>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Kept>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if head.is_of_endpoint(cx)
             && let Some(headers) = self.of(cx)
         {
@@ -107,7 +139,7 @@ impl Filter for OfPools {
         }
     }
 
-    fn did(&self, _: Option<&Texts>, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&Kept>, cx: &Exchange<'_>) -> Cow<'static, str> {
         self.of(cx).map_or("".into(), |headers| headers.did(None, cx))
     }
 }
@@ -115,42 +147,73 @@ impl Filter for OfPools {
 impl Pure for OfPools {}
 
 impl Filter for ResponseHeaders {
-    type State = Texts;
+    type State = Kept;
 
-    /// Keeps the values of the request that responses need: its head may be gone by then.
-    fn request(&self, own: &mut Own<Texts>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if !self.kept.is_empty() {
-            let source = Source { cx, request: Some(head.request), lines: &[], kept: &[], status: 0 };
-            let text = |value: &Value| {
-                let mut text = Vec::new();
-                // A value that does not fit makes its field unfit: the mark is a control character.
-                if value.render(&source, &mut text).is_err() {
-                    text.push(0);
-                }
-                text
-            };
-            *own = Some(Box::new(self.kept.iter().map(text).collect()));
+    /// Keeps what responses need of the request: its head may be gone by then.
+    fn request(&self, own: &mut Own<Kept>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if self.kept.is_empty() && !self.depends_on_request() {
+            return Verdict::Next;
+        }
+        let source = Source::of_request(cx, head.request, &[]);
+        let text = |value: &Value| {
+            let mut text = Vec::new();
+            // A value that does not fit makes its field unfit.
+            if value.render(&source, &mut text).is_err() {
+                text.extend_from_slice(UNFIT);
+            }
+            text
+        };
+        let texts = self.kept.iter().map(text).collect();
+        let maps = Values { lookups: &self.lookups, cx };
+        let sender = Sender { maps: Some(&maps), ..cx.sender() };
+        let meets = |(when, _): &(Option<When>, Changes)| {
+            let of_request = when.as_ref().and_then(When::of_request);
+            of_request.is_none_or(|of_request| of_request.meets(head.request, &[], &sender))
+        };
+        let meets = self.edits.iter().map(meets).collect();
+        *own = Some(Box::new(Kept { texts, meets }));
+        match sender.units() {
+            Some(units) => budget::charge(units),
+            // A change may have been left out.
+            None => {
+                cx.stats.regex_refused.add(1);
+                let why = "regular expressions of response_headers take too long for this request";
+                return Verdict::Answer(Response::new(400, why));
+            }
         }
         Verdict::Next
     }
 
-    fn response(&self, own: &mut Own<Texts>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Kept>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
         if self.security && head.status != 101 {
             add_security(head, &mut memory);
         }
-        let kept = own.as_deref().map(Vec::as_slice).unwrap_or_default();
-        let source = Source { cx, request: None, lines: &[], kept, status: head.status };
-        // The client has to get a response: the fields that fit are sent.
-        let _ = self.changes.render(&source, &mut rendered);
-        self.changes.apply(head.fields, head.added, &rendered, &mut memory);
+        let kept = own.as_deref();
+        let texts = kept.map(|kept| &kept.texts[..]).unwrap_or_default();
+        let steps = Cell::new(STEPS_MAX);
+        for (at, (when, changes)) in self.edits.iter().enumerate() {
+            let is_met = |when: &When| {
+                let of_request = kept.and_then(|kept| kept.meets.get(at)).copied();
+                of_request.unwrap_or(when.of_request().is_none())
+                    && when.meets(head.status, head.fields, head.added, &steps)
+            };
+            if when.as_ref().is_some_and(|when| !is_met(when)) {
+                continue;
+            }
+            // The client has to get a response: the fields that fit are sent.
+            let _ = changes.render(&Source::of_response(cx, head.status, texts), &mut rendered);
+            changes.apply(head.fields, head.added, &rendered, &mut memory);
+            rendered.clear();
+        }
+        charge(&steps);
         for mut used in [rendered, memory] {
             used.clear();
             cx.core.give_back(used);
         }
     }
 
-    fn did(&self, _: Option<&Texts>, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&Kept>, _: &Exchange<'_>) -> Cow<'static, str> {
         self.summary.clone().into()
     }
 }

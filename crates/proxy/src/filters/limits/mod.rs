@@ -140,7 +140,7 @@ impl Limits {
         head: &RequestHead<'_, '_, '_>,
     ) -> Option<KeyHash> {
         let lookup = self.maps.get(at)?.as_ref()?;
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
+        let source = Source::of_request(cx, head.request, head.edits.added());
         let mut value = cx.core.scratch();
         lookup.write(&source, &mut value);
         let key = (!value.is_empty()).then(|| table.hash(&value[..]));

@@ -1,5 +1,6 @@
 //! Filter that gives endpoints another path: the path without the prefix that the route matches, the path with another
-//! prefix, or a whole new path. The rest of the path stays byte for byte, and so does the query.
+//! prefix, a whole new path, or the path with other text where an expression matches. The rest of the path stays byte
+//! for byte, and so does the query.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -7,12 +8,17 @@ use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::is_like;
-use crate::filters::template::parameters::Parameters;
+use crate::filters::template::parameters::{Parameters, charge};
 use crate::filters::template::source::Source;
-use crate::filters::template::value::{Unfit, Value};
+use crate::filters::template::value::{Unfit, VALUE_MAX, Value};
+use crate::peer::sender::STEPS_MAX;
+use evenkeel_config::plan::{Captures, Extent, Groups, captures};
+use evenkeel_wire::http1::fields::append;
 use evenkeel_wire::path::{Unsendable, checked};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct Rewrite {
     to: To,
@@ -28,6 +34,17 @@ enum To {
     Prefix(Value),
     /// A whole new path from a template.
     Path(Value),
+    /// Other text for the path, or for each part of it that an expression matches.
+    Found(Found),
+}
+
+/// Replacement of what an expression matches. Other paths stay as they are.
+struct Found {
+    expression: Arc<Captures>,
+    extent: Extent,
+    to: Value,
+    /// Query to send before the client's; an empty one drops the client's.
+    query: Option<Value>,
 }
 
 /// Field with the prefix that was removed.
@@ -41,10 +58,21 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
-        Some(plan) => match (&plan.prefix, &plan.path) {
-            (Some(prefix), _) => To::Prefix(Value::of_request(prefix, &matched, maps)),
-            (None, Some(path)) => To::Path(Value::of_request(path, &matched, maps)),
-            (None, None) => return None,
+        Some(plan) => match (&plan.prefix, &plan.path, plan.found()) {
+            (Some(prefix), ..) => To::Prefix(Value::of_request(prefix, &matched, maps)),
+            (None, Some(path), _) => To::Path(Value::of_request(path, &matched, maps)),
+            (None, None, Some((text, extent, to))) => {
+                let expression = captures(text, extent)?;
+                let (to, query) = to.split_query();
+                let value = |template: &_| Value::of_groups(template, &expression, &matched, maps);
+                To::Found(Found {
+                    to: value(&to),
+                    query: query.as_ref().map(value),
+                    expression: expression.clone(),
+                    extent,
+                })
+            }
+            (None, None, None) => return None,
         },
         None => return None,
     };
@@ -61,7 +89,7 @@ impl Filter for Rewrite {
         }
         let mut target = cx.core.scratch();
         let made = self.make(cx, head, &mut target);
-        if let Ok(removed) = &made {
+        if let Ok(removed) = made {
             // Only ASCII was let through.
             head.edits.set_target(std::str::from_utf8(&target).unwrap_or("/"));
             if let Some(prefix) = removed {
@@ -72,7 +100,10 @@ impl Filter for Rewrite {
         cx.core.give_back(target);
         match made {
             Ok(_) => Verdict::Next,
-            Err(why) => Verdict::Answer(Response::new(400, format!("the path cannot be rewritten: {why}"))),
+            Err(Failed::Unchanged) => Verdict::Next,
+            Err(Failed::Unsendable(why)) => {
+                Verdict::Answer(Response::new(400, format!("the path cannot be rewritten: {why}")))
+            }
         }
     }
 
@@ -81,12 +112,35 @@ impl Filter for Rewrite {
             To::Stripped => "prefix removed",
             To::Prefix(_) => "prefix replaced",
             To::Path(_) => "path replaced",
+            To::Found(..) => "path replaced where the expression matches",
         }
         .into()
     }
 }
 
 impl Pure for Rewrite {}
+
+/// Reason why there is no new target.
+enum Failed {
+    /// The expression does not match.
+    Unchanged,
+    Unsendable(Unsendable),
+}
+
+impl From<Unsendable> for Failed {
+    fn from(why: Unsendable) -> Failed {
+        Failed::Unsendable(why)
+    }
+}
+
+impl From<Unfit> for Failed {
+    fn from(unfit: Unfit) -> Failed {
+        Failed::Unsendable(match unfit {
+            Unfit::Control => Unsendable::Character,
+            Unfit::TooLong => Unsendable::TooLong,
+        })
+    }
+}
 
 impl Rewrite {
     /// Appends the new target. Returns the removed prefix, if nothing replaces it.
@@ -95,34 +149,79 @@ impl Rewrite {
         cx: &Exchange<'_>,
         head: &RequestHead<'_, '_, 'b>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<&'b str>, Unsendable> {
+    ) -> Result<Option<&'b str>, Failed> {
         let path = head.request.path();
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
-        let render = |value: &Value, out: &mut Vec<u8>| match value.render(&source, out) {
-            Ok(()) => Ok(()),
-            Err(Unfit::Control) => Err(Unsendable::Character),
-            Err(Unfit::TooLong) => Err(Unsendable::TooLong),
-        };
+        let source = Source::of_request(cx, head.request, head.edits.added());
         let (prefix, rest) = path.split_at(self.matched.prefix_len(path).unwrap_or(0));
-        let mut removed = None;
+        let (mut removed, mut groups) = (None, None);
         match &self.to {
             To::Stripped => {
                 removed = Some(prefix).filter(|prefix| !prefix.is_empty());
                 joined(rest, out);
             }
             To::Prefix(value) => {
-                render(value, out)?;
+                value.render(&source, out)?;
                 joined(rest, out);
             }
-            To::Path(value) => render(value, out)?,
+            To::Path(value) => value.render(&source, out)?,
+            To::Found(found) => groups = Some((found, found.replaced(path, source, out)?)),
         }
         if self.strips_slashes {
             let slashes = out.iter().take_while(|byte| **byte == b'/').count();
             out.drain(..slashes.saturating_sub(1));
         }
         checked(out)?;
-        out.extend_from_slice(&head.request.target.as_bytes()[path.len()..]);
+        let query = &head.request.target[path.len()..];
+        match &groups {
+            Some((found, groups)) => found.write_query(&Source { groups, ..source }, query, out)?,
+            None => append(&[query.as_bytes()], out),
+        }
         Ok(removed)
+    }
+}
+
+impl Found {
+    /// Appends the path with other text where the expression matches. Returns the groups of the last match.
+    fn replaced(&self, path: &str, source: Source<'_, '_, '_, '_>, out: &mut Vec<u8>) -> Result<Groups, Failed> {
+        let left = Cell::new(STEPS_MAX);
+        let (mut from, mut search, mut last) = (0, 0, None);
+        while let Some(groups) = self.expression.find(path.as_bytes(), search, &left) {
+            let Some(found) = groups.get(0) else { break };
+            out.extend_from_slice(&path.as_bytes()[from..found.start]);
+            self.to.render(&Source { groups: &groups, ..source }, out)?;
+            if out.len() > VALUE_MAX {
+                return Err(Unsendable::TooLong.into());
+            }
+            // A match without text is followed by the next byte, not by itself.
+            (from, search) = (found.end, found.end + usize::from(found.is_empty()));
+            last = Some(groups);
+            if self.extent == Extent::Whole {
+                break;
+            }
+        }
+        charge(&left);
+        if left.get() == 0 {
+            return Err(Unsendable::TooLong.into());
+        }
+        out.extend_from_slice(&path.as_bytes()[from..]);
+        last.ok_or(Failed::Unchanged)
+    }
+
+    /// Appends the query, and the client's behind it.
+    fn write_query(&self, source: &Source<'_, '_, '_, '_>, client: &str, out: &mut Vec<u8>) -> Result<(), Failed> {
+        let Some(query) = &self.query else { return Ok(append(&[client.as_bytes()], out)) };
+        let start = out.len();
+        out.push(b'?');
+        query.render(source, out)?;
+        if !out[start..].iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+            return Err(Unsendable::Character.into());
+        }
+        match client.strip_prefix('?') {
+            _ if out.len() == start + 1 => out.truncate(start),
+            Some(client) if !client.is_empty() => append(&[b"&", client.as_bytes()], out),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -147,7 +246,7 @@ fn announce(cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, prefix: &str)
     let rows = head.request.fields.rows.iter_mut();
     rows.for_each(|row| row.dropped |= is_like(row.name(bytes), FIELD.as_bytes()));
     let parts: [&[u8]; 5] = [FIELD.as_bytes(), b": ", before, prefix.as_bytes(), b"\r\n"];
-    evenkeel_wire::http1::fields::append(&parts, head.edits.lines());
+    append(&parts, head.edits.lines());
 }
 
 #[cfg(test)]

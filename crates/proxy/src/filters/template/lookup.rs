@@ -34,7 +34,7 @@ impl Lookup {
     /// Prepares a map for requests of a route that matches `path`. `None` if there is no map of this name.
     pub fn new(name: &str, path: &Rc<Parameters>, maps: &Maps) -> Option<Lookup> {
         let map = maps.get(name)?;
-        let is_client = matches!(map.plan.from.parts(), [TemplatePart::Variable(Variable::ClientIp)]);
+        let is_client = matches!(map.plan.from.parts(), [TemplatePart::Variable(Variable::ClientIp, functions)] if functions.is_empty());
         let from = match is_client && map.plan.of == MapMatch::Network {
             true => Input::Client,
             false => Input::Value(Value::of_request(&map.plan.from, path, maps)),

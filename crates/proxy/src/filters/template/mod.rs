@@ -3,6 +3,7 @@
 
 pub mod lines;
 pub mod lookup;
+pub mod lookups;
 pub mod parameters;
 pub mod source;
 pub mod value;

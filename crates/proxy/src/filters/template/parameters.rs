@@ -1,46 +1,65 @@
-//! Parameters of a path: matches the pattern of a route against the path of a request. The router only finds the route,
-//! and most routes need no parameter.
+//! Parameters of a path: matches the pattern of a route against the path of a request, and finds the groups of its
+//! expression. The router only finds the route, and most routes need no parameter.
 
-use evenkeel_config::plan::{PathPart, PathPattern, Route};
-use std::collections::BTreeSet;
+use crate::peer::sender::{STEPS_MAX, STEPS_PER_UNIT};
+use evenkeel_config::plan::{Captures, Extent, Match, PathPart, PathPattern, Route, captures};
+use evenkeel_net::event_loop::budget;
+use std::cell::Cell;
+use std::sync::Arc;
 
-/// Patterns of the path that a route matches, for each of its alternatives, with their parameters.
+/// Patterns and expressions of the path that a route matches, for each of its alternatives.
 #[derive(Debug)]
 pub struct Parameters {
     patterns: Box<[Pattern]>,
-    names: Box<[String]>,
 }
 
 #[derive(Debug)]
 struct Pattern {
     parts: Box<[PathPart]>,
+    expressions: Box<[(Arc<str>, Extent)]>,
+}
+
+/// A parameter, by its place in each pattern.
+pub struct Parameter(Box<[Option<Place>]>);
+
+enum Place {
+    /// Index of a part of the pattern.
+    Part(usize),
+    /// Number of a group of an expression.
+    Group(Arc<Captures>, usize),
 }
 
 impl Parameters {
     /// Splits the patterns of a route into text and parameters.
     pub fn of_route(route: &Route) -> Parameters {
-        Parameters::of(route.matches().iter().map(|matching| &matching.path))
+        let pattern = |matching: &Match| Pattern {
+            parts: matching.path.parts().into(),
+            expressions: matching.criteria.of_path().map(|(text, extent)| (text.clone(), extent)).collect(),
+        };
+        Parameters { patterns: route.matches().iter().map(pattern).collect() }
     }
 
     /// Splits these patterns into text and parameters.
     pub fn of<'p>(paths: impl Iterator<Item = &'p PathPattern>) -> Parameters {
-        let (mut names, mut patterns) = (BTreeSet::new(), Vec::new());
-        for path in paths {
-            names.extend(path.parameters());
-            patterns.push(Pattern { parts: path.parts().into() });
-        }
-        Parameters { patterns: patterns.into(), names: names.into_iter().collect() }
+        let pattern = |path: &PathPattern| Pattern { parts: path.parts().into(), expressions: Box::default() };
+        Parameters { patterns: paths.map(pattern).collect() }
     }
 
-    /// Index of the parameter of this name; `None` if no pattern has it.
-    pub fn index(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|known| known == name)
+    /// The parameter, or the group of an expression, of this name; `None` if there is none.
+    pub fn find(&self, name: &str) -> Option<Parameter> {
+        let places: Box<[_]> = self.patterns.iter().map(|pattern| pattern.place(name)).collect();
+        places.iter().any(Option::is_some).then_some(Parameter(places))
     }
 
-    /// Part of the path that a parameter matches; `None` if the path does not match.
-    pub fn value<'p>(&self, path: &'p str, index: usize) -> Option<&'p str> {
-        let name = self.names.get(index)?;
-        self.patterns.iter().find_map(|pattern| pattern.value(path, name))
+    /// Part of the path that a parameter matches; `None` if the path does not match, or if that takes too long.
+    pub fn value<'p>(&self, path: &'p str, of: &Parameter) -> Option<&'p str> {
+        self.patterns.iter().zip(&of.0).find_map(|(pattern, place)| match place.as_ref()? {
+            Place::Part(index) => pattern.value(path, *index),
+            Place::Group(expression, number) => {
+                pattern.prefix_len(path)?;
+                group(path, expression, *number)
+            }
+        })
     }
 
     /// Length of the longest part of the path that a whole pattern matches; 0 for a pattern of any path.
@@ -49,10 +68,33 @@ impl Parameters {
     }
 }
 
+fn group<'p>(path: &'p str, expression: &Captures, number: usize) -> Option<&'p str> {
+    let left = Cell::new(STEPS_MAX);
+    let found = expression.find(path.as_bytes(), 0, &left);
+    charge(&left);
+    path.get(found?.get(number)?)
+}
+
+/// Charges the turn of the worker for the steps that were taken of [`STEPS_MAX`].
+pub fn charge(left: &Cell<u32>) {
+    budget::charge((STEPS_MAX - left.get()) / STEPS_PER_UNIT);
+}
+
 impl Pattern {
-    fn value<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
+    fn place(&self, name: &str) -> Option<Place> {
         let is_named = |part: &PathPart| matches!(part, PathPart::Parameter(n) | PathPart::Rest(n) if n == name);
-        let (from, to) = self.walk(path, self.parts.iter().position(is_named)?)?;
+        if let Some(index) = self.parts.iter().position(is_named) {
+            return Some(Place::Part(index));
+        }
+        self.expressions.iter().find_map(|(text, extent)| {
+            let expression = captures(text, *extent)?;
+            let number = expression.group(name)?;
+            Some(Place::Group(expression, number))
+        })
+    }
+
+    fn value<'p>(&self, path: &'p str, index: usize) -> Option<&'p str> {
+        let (from, to) = self.walk(path, index)?;
         path.get(from..to)
     }
 
@@ -94,7 +136,7 @@ mod tests {
 
     fn value(pattern: &str, path: &str, name: &str) -> Option<String> {
         let parameters = Parameters::of([PathPattern::Pattern(pattern.to_string())].iter());
-        parameters.value(path, parameters.index(name)?).map(str::to_string)
+        parameters.value(path, &parameters.find(name)?).map(str::to_string)
     }
 
     #[test]
@@ -115,6 +157,24 @@ mod tests {
         ] {
             assert_eq!(value(pattern, path, name).as_deref(), found, "{pattern} {path}");
         }
+    }
+
+    #[test]
+    fn groups_of_the_expression_of_any_alternative_are_parameters() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n[[route]]\n\
+            pool = 'web'\nmatch = { any = [{ prefix = '/a/{id}', regex = '/a/(.*)/(?P<name>[0-9]+)' },\n\
+            { search = '-(?P<name>[a-z]+)(x)?' }] }\n";
+        let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
+        let plan =
+            outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)));
+        let parameters = Parameters::of_route(&plan.routes[0]);
+        let value = |name: &str, path| parameters.value(path, &parameters.find(name)?);
+        assert_eq!(value("id", "/a/b/c/7"), Some("b"));
+        assert_eq!(value("1", "/a/b/c/7"), Some("b/c"));
+        assert_eq!(value("name", "/a/b/c/7"), Some("7"));
+        assert_eq!(value("name", "/other-n"), Some("n"));
+        assert_eq!(value("2", "/other-n"), None, "the group is no part of the match");
+        assert_eq!(value("3", "/other-n"), None);
     }
 
     #[test]

@@ -1,27 +1,33 @@
 //! A template, prepared for a route and rendered for each request or response.
 
 use super::lookup::{Lookup, needs_head};
-use super::parameters::Parameters;
+use super::parameters::{Parameter, Parameters};
 use super::source::Source;
 use super::variables;
 use crate::filters::maps::Maps;
-use evenkeel_config::plan::{Template, TemplatePart, Variable};
+use evenkeel_config::plan::{Captures, Function, Template, TemplatePart, TooLong, Variable};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Longest rendered value, in bytes. Half of the head that a client may send by default, and about the limit of a field
 /// at common servers.
 pub const VALUE_MAX: usize = 8 * 1024;
 
+/// Value of a request that did not fit, in the place of which it is kept for the response.
+pub const UNFIT: &[u8] = b"\0";
+
 /// A template, prepared for the requests or responses of a route.
-pub struct Value(Box<[Part]>);
+pub struct Value(Box<[(Part, Arc<[Function]>)]>);
 
 enum Part {
     Text(Box<[u8]>),
     Variable(Variable),
-    /// Parameter of the path, by its index.
-    Parameter(Rc<Parameters>, usize),
+    /// Parameter of the path.
+    Parameter(Rc<Parameters>, Parameter),
     /// Value of a map.
     Map(Box<Lookup>),
+    /// Group of the expression that found the place of the value, by its number.
+    Group(usize),
     /// Value that was kept when the request came, by its index in [`Source::kept`].
     Kept(usize),
     /// Value known when the filter was built.
@@ -40,7 +46,18 @@ pub enum Unfit {
 impl Value {
     /// Prepares a template for requests of a route that matches `path`.
     pub fn of_request(template: &Template, path: &Rc<Parameters>, maps: &Maps) -> Value {
-        Value::prepare(template, |variable| part(variable, path, maps))
+        Value::prepare(template, |variable| of_request(variable, path, maps))
+    }
+
+    /// Prepares a template for the parts of a path that an expression finds. Its groups hide parameters of the route.
+    pub fn of_groups(template: &Template, expression: &Captures, path: &Rc<Parameters>, maps: &Maps) -> Value {
+        Value::prepare(template, |variable| match &variable {
+            Variable::PathParameter(name) => match expression.group(name) {
+                Some(number) => Part::Group(number),
+                None => of_request(variable, path, maps),
+            },
+            _ => of_request(variable, path, maps),
+        })
     }
 
     /// Prepares a template for responses of a route. Values that only the request has are kept when it comes, in the
@@ -61,19 +78,19 @@ impl Value {
                 }
                 Part::Kept(at)
             }
-            variable => part(variable, &path, maps),
+            variable => of_request(variable, &path, maps),
         })
     }
 
     /// Prepares a value that is just this variable of a request.
     pub fn of_variable(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Value {
-        Value([part(variable, path, maps)].into())
+        Value([(of_request(variable, path, maps), [].into())].into())
     }
 
     fn prepare(template: &Template, mut part: impl FnMut(Variable) -> Part) -> Value {
         let parts = template.parts().iter().map(|one| match one {
-            TemplatePart::Text(text) => Part::Text(text.as_bytes().into()),
-            TemplatePart::Variable(variable) => part(variable.clone()),
+            TemplatePart::Text(text) => (Part::Text(text.as_bytes().into()), [].into()),
+            TemplatePart::Variable(variable, functions) => (part(variable.clone()), functions.clone()),
         });
         Value(parts.collect())
     }
@@ -84,21 +101,19 @@ impl Value {
     /// The reason why it does not fit.
     pub fn render(&self, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
         let start = out.len();
-        for part in &self.0 {
+        for (part, functions) in &self.0 {
             let at = out.len();
-            match part {
-                Part::Text(text) | Part::Known(text) => out.extend_from_slice(text),
-                Part::Variable(variable) => variables::write(variable, from, out),
-                Part::Parameter(path, index) => {
-                    let value = from.request.and_then(|request| path.value(request.path(), *index));
-                    out.extend_from_slice(value.unwrap_or_default().as_bytes());
-                }
-                Part::Map(lookup) => lookup.write(from, out),
-                Part::Kept(index) => {
-                    out.extend_from_slice(from.kept.get(*index).map_or(&[][..], Vec::as_slice));
-                }
+            part.write(from, out);
+            // Before a function could hide it.
+            if matches!(part, Part::Kept(_)) && out[at..] == *UNFIT {
+                out.truncate(start);
+                return Err(Unfit::Control);
             }
-            let unfit = if out.len() - start > VALUE_MAX {
+            let mut is_longer = false;
+            for function in &**functions {
+                is_longer |= function.apply(out, at, VALUE_MAX) == Err(TooLong);
+            }
+            let unfit = if is_longer || out.len() - start > VALUE_MAX {
                 Unfit::TooLong
             } else if !matches!(part, Part::Text(_)) && out[at..].iter().any(|b| is_control(*b)) {
                 Unfit::Control
@@ -112,16 +127,41 @@ impl Value {
     }
 }
 
-/// Part for a variable of a request.
-fn part(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Part {
-    // The path of the route has no such parameter, or there is no such map: errors of the configuration.
-    let nothing = || Part::Text(Box::default());
-    match variable {
-        Variable::PathParameter(name) => {
-            path.index(&name).map_or_else(nothing, |index| Part::Parameter(path.clone(), index))
+impl Part {
+    /// Appends the value of the part.
+    fn write(&self, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) {
+        let path = || from.request.map_or("", |request| request.path());
+        match self {
+            Part::Text(text) | Part::Known(text) => out.extend_from_slice(text),
+            Part::Variable(variable) => variables::write(variable, from, out),
+            Part::Parameter(all, one) => out.extend_from_slice(all.value(path(), one).unwrap_or_default().as_bytes()),
+            Part::Map(lookup) => lookup.write(from, out),
+            Part::Group(number) => {
+                let found = from.groups.get(*number).and_then(|place| path().get(place));
+                out.extend_from_slice(found.unwrap_or_default().as_bytes());
+            }
+            Part::Kept(index) => out.extend_from_slice(from.kept.get(*index).map_or(&[][..], Vec::as_slice)),
         }
-        Variable::Map(name) => Lookup::new(&name, path, maps).map_or_else(nothing, |map| Part::Map(map.into())),
-        variable => Part::Variable(variable),
+    }
+}
+
+fn of_request(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Part {
+    let name = match &variable {
+        Variable::Map(name) => {
+            // A map that does not exist is an error of the configuration.
+            return Lookup::new(name, path, maps).map_or(Part::Text(Box::default()), |map| Part::Map(map.into()));
+        }
+        Variable::PathParameter(name) => name,
+        // Unless a parameter has the name.
+        Variable::PathFirst => "first",
+        Variable::PathLast => "last",
+        _ => return Part::Variable(variable),
+    };
+    match (path.find(name), &variable) {
+        (Some(parameter), _) => Part::Parameter(path.clone(), parameter),
+        // The path of the route has no such parameter, which is an error of the configuration.
+        (None, Variable::PathParameter(_)) => Part::Text(Box::default()),
+        (None, _) => Part::Variable(variable),
     }
 }
 
@@ -132,7 +172,10 @@ fn is_of_head(variable: &Variable) -> bool {
         Variable::Host
             | Variable::Method
             | Variable::Path
+            | Variable::PathFirst
+            | Variable::PathLast
             | Variable::Query
+            | Variable::RequestUri
             | Variable::PathParameter(_)
             | Variable::Header(_)
             | Variable::Cookie(_)

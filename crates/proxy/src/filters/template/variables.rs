@@ -56,7 +56,10 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
         Variable::Host
         | Variable::Method
         | Variable::Path
+        | Variable::PathFirst
+        | Variable::PathLast
         | Variable::Query
+        | Variable::RequestUri
         | Variable::Header(_)
         | Variable::Cookie(_)
         | Variable::QueryParameter(_) => {
@@ -73,6 +76,9 @@ fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &m
         Variable::Host => host::without_port(request.host),
         Variable::Method => request.method.as_bytes(),
         Variable::Path => request.path().as_bytes(),
+        Variable::PathFirst => segments(request).next().unwrap_or_default().as_bytes(),
+        Variable::PathLast => segments(request).next_back().unwrap_or_default().as_bytes(),
+        Variable::RequestUri => request.target.strip_suffix('?').unwrap_or(request.target).as_bytes(),
         Variable::Query => request.query().unwrap_or_default().as_bytes(),
         Variable::Header(name) => field(request, lines, name).unwrap_or_default(),
         Variable::Cookie(name) => {
@@ -87,6 +93,11 @@ fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &m
         _ => b"",
     };
     out.extend_from_slice(value);
+}
+
+/// Segments of the path, without empty segments.
+fn segments<'b>(request: &Request<'_, 'b>) -> impl DoubleEndedIterator<Item = &'b str> {
+    request.path().split('/').filter(|segment| !segment.is_empty())
 }
 
 /// True for fields that this proxy writes itself. Such fields of a client are not forwarded, but over HTTP/2 they are

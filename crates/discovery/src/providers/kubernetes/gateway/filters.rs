@@ -6,6 +6,7 @@ use crate::providers::kubernetes::world::objects::{
 };
 use evenkeel_config::plan::{
     Action, Cors, Origin, Redirect, RequestHeaders, ResponseHeaders, Rewrite, Route, Scheme, SendHost, Template,
+    add_field,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,14 +58,14 @@ fn templates(values: &[HeaderValue]) -> impl Iterator<Item = (Arc<str>, Template
 fn add_request(modifier: Option<&HeaderModifier>, to: &mut RequestHeaders) {
     let Some(modifier) = modifier else { return };
     to.set.extend(templates(&modifier.set));
-    to.add.extend(templates(&modifier.add));
+    templates(&modifier.add).for_each(|(name, value)| add_field(&mut to.add, &name, value));
     to.remove.extend(modifier.remove.iter().map(|name| name.as_str().into()));
 }
 
 fn add_response(modifier: Option<&HeaderModifier>, to: &mut ResponseHeaders) {
     let Some(modifier) = modifier else { return };
     to.set.extend(templates(&modifier.set));
-    to.add.extend(templates(&modifier.add));
+    templates(&modifier.add).for_each(|(name, value)| add_field(&mut to.add, &name, value));
     to.remove.extend(modifier.remove.iter().map(|name| name.as_str().into()));
 }
 
@@ -115,7 +116,7 @@ fn rewrite(from: &UrlRewrite, route: &mut Route) -> Result<(), String> {
     }
     if let Some(modifier) = &from.path {
         let (prefix, path) = modified(modifier)?;
-        route.filters.rewrite = Some(Rewrite { prefix, path });
+        route.filters.rewrite = Some(Rewrite { prefix, path, ..Rewrite::default() });
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ pub fn read(path: &str, kind: &str, is_regex: bool, target: Option<&str>) -> Res
         captured = expression(path, &mut matched)?;
     }
     if let Some(target) = target {
-        match rewrite(target, captured) {
+        match rewrite(path, target, captured) {
             Ok(rewrite) => matched.rewrite = Some(rewrite),
             Err(why) => matched.fault = Some(why),
         }
@@ -104,23 +104,28 @@ fn split(path: &str) -> (&str, &str) {
     path.split_at(at.min(path.len()))
 }
 
-fn rewrite(target: &str, captured: Option<u8>) -> Result<Rewrite, String> {
-    let is_path = target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic() && !b"?#".contains(&b));
+fn rewrite(path: &str, target: &str, captured: Option<u8>) -> Result<Rewrite, String> {
+    let is_path = target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
     if !is_path {
         return Err(format!("\"{target}\" is not a path"));
     }
-    let Some(at) = target.find('$') else {
-        return Ok(Rewrite { path: Some(Template::literal(target)), prefix: None });
-    };
-    let (base, capture) = target.split_at(at);
-    let wanted = captured.map(|number| format!("${number}"));
-    if wanted.as_deref() != Some(capture) || !base.ends_with('/') {
-        let known = "captures are supported as /$2 behind a path that ends in (/|$)(.*), and as /$1 behind /(.*)";
-        return Err(format!("\"{target}\" cannot be kept with this path: {known}"));
+    let rewrite = Rewrite::default();
+    if !target.contains(['$', '?']) {
+        return Ok(Rewrite { path: Some(Template::literal(target)), ..rewrite });
     }
-    let base = base.trim_end_matches('/');
-    let prefix = Template::literal(if base.is_empty() { "/" } else { base });
-    Ok(Rewrite { prefix: Some(prefix), path: None })
+    let (base, capture) = target.split_at(target.find('$').unwrap_or(target.len()));
+    let wanted = captured.map(|number| format!("${number}"));
+    if wanted.as_deref() == Some(capture) && base.ends_with('/') && !base.contains('?') {
+        let base = base.trim_end_matches('/');
+        let prefix = Template::literal(if base.is_empty() { "/" } else { base });
+        return Ok(Rewrite { prefix: Some(prefix), ..rewrite });
+    }
+    // NGINX replaces the whole path if the expression matches its beginning, in any case.
+    let regex = format!("(?i:{path}).*");
+    let kept = |why: String| format!("\"{target}\" cannot be kept with this path: {why}");
+    compile_regex(&regex).map_err(kept)?;
+    let to = Template::of_groups(target, '$', &regex).map_err(kept)?;
+    Ok(Rewrite { regex: Some(regex.into()), to: Some(to), ..rewrite })
 }
 
 #[cfg(test)]
@@ -141,9 +146,12 @@ mod tests {
             PathPattern::StartsWith(text) => format!("{text}*"),
         };
         let regex = matched.regex.map(|regex| format!(" ~ {regex}")).unwrap_or_default();
-        let rewrite = matched.rewrite.map(|rewrite| match (rewrite.prefix, rewrite.path) {
-            (Some(prefix), _) => format!(" -> {prefix}..."),
-            (_, path) => format!(" -> {}", path.expect("one of them")),
+        let rewrite = matched.rewrite.map(|rewrite| match (rewrite.prefix, rewrite.path, rewrite.regex) {
+            (Some(prefix), ..) => format!(" -> {prefix}..."),
+            (_, Some(path), _) => format!(" -> {path}"),
+            (.., regex) => {
+                format!(" -> {} of {}", rewrite.to.expect("one of them"), regex.expect("with its expression"))
+            }
         });
         let fault = matched.fault.map(|_| " !".to_owned()).unwrap_or_default();
         format!("{path}{regex}{}{fault}", rewrite.unwrap_or_default())
@@ -180,12 +188,14 @@ mod tests {
             ("/", "/app", "* -> /app"),
             ("/v1.0(/|$)(.*)", "/$2", "/v1.0/* -> /..."),
             ("/v1\\.0(/|$)(.*)", "/$2", "/v1.0/* -> /..."),
-            // Others are named.
-            ("/x(/|$)(.*)", "/$1", "/x/* !"),
-            ("/x(/|$)(.*)", "/y$2", "/x/* !"),
-            ("/x(.*)", "/$1", "/x* ~ (?i:/x(.*)).* !"),
-            ("/u/([0-9]+)/(.*)", "/$2/$1", "/u/* ~ (?i:/u/([0-9]+)/(.*)).* !"),
-            ("/x", "/y?a=b", "/x/* !"),
+            // Others are rewritten by the expression.
+            ("/x(/|$)(.*)", "/y$2", "/x/* -> /y{2} of (?i:/x(/|$)(.*)).*"),
+            ("/x(.*)", "/$1", "/x* ~ (?i:/x(.*)).* -> /{1} of (?i:/x(.*)).*"),
+            ("/u/([0-9]+)/(.*)", "/$2/$1", "/u/* ~ (?i:/u/([0-9]+)/(.*)).* -> /{2}/{1} of (?i:/u/([0-9]+)/(.*)).*"),
+            ("/x", "/y?a=b", "/x/* -> /y?a=b of (?i:/x).*"),
+            // A group that is not there is a fault.
+            ("/x(.*)", "/$2", "/x* ~ (?i:/x(.*)).* !"),
+            ("/x(.*)", "/$host", "/x* ~ (?i:/x(.*)).* !"),
         ] {
             assert_eq!(shown(path, "ImplementationSpecific", true, target), wanted, "{path} {target}");
         }

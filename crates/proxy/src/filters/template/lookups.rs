@@ -1,39 +1,37 @@
-//! Maps as the matches of routes see them on a worker.
+//! Maps as conditions see them: matches of routes, and conditions of changes to fields.
 
+use super::lookup::Lookup;
+use super::parameters::Parameters;
+use super::source::Source;
 use crate::filters::exchange::Exchange;
 use crate::filters::maps::Maps;
-use crate::filters::template::lookup::Lookup;
-use crate::filters::template::parameters::Parameters;
-use crate::filters::template::source::Source;
 use crate::peer::sender::MapValues;
 use evenkeel_wire::head::Request;
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Lookups in the maps of a plan, each prepared at its first use.
-#[derive(Default)]
+/// Lookups of a worker in the maps of a plan, each prepared at its first use.
 pub struct Lookups {
     maps: Arc<Maps>,
-    all: HashMap<Arc<str>, OnceCell<Option<Lookup>>>,
+    all: OnceCell<Box<[OnceCell<Option<Lookup>>]>>,
 }
 
 impl Lookups {
     pub fn new(maps: &Arc<Maps>) -> Lookups {
-        let all = maps.all().iter().map(|map| (map.plan.name.clone(), OnceCell::new()));
-        Lookups { maps: maps.clone(), all: all.collect() }
+        Lookups { maps: maps.clone(), all: OnceCell::new() }
     }
 
     /// True if there are no maps.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.maps.all().is_empty()
     }
 
     fn of(&self, name: &str) -> Option<&Lookup> {
+        let all = self.all.get_or_init(|| self.maps.all().iter().map(|_| OnceCell::new()).collect());
         // No path matches before the route is known.
         let path = || Rc::new(Parameters::of(std::iter::empty()));
-        self.all.get(name)?.get_or_init(|| Lookup::new(name, &path(), &self.maps)).as_ref()
+        all.get(self.maps.index(name)?)?.get_or_init(|| Lookup::new(name, &path(), &self.maps)).as_ref()
     }
 }
 
@@ -52,7 +50,7 @@ impl MapValues for Values<'_, '_> {
         test: &mut dyn FnMut(&[u8]) -> bool,
     ) -> bool {
         let Some(lookup) = self.lookups.of(map) else { return false };
-        let source = Source { cx: self.cx, request: Some(request), lines: &[], kept: &[], status: 0 };
+        let source = Source::of_request(self.cx, request, &[]);
         let mut value = self.cx.core.scratch();
         lookup.write_within(&source, left, &mut value);
         let is = !value.is_empty() && test(&value);

@@ -2,8 +2,8 @@
 
 use crate::peer::hash_key::cookie;
 use crate::peer::sender::Sender;
-use evenkeel_config::plan::{self, Cidr, Expression, Match, Scheme, checked_regex};
-use evenkeel_wire::head::Request;
+use evenkeel_config::plan::{self, Cidr, Expression, Extent, Match, Scheme, checked_regex};
+use evenkeel_wire::head::{self, Request};
 use evenkeel_wire::http1::kind::{Kind, kind};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ pub struct Criteria {
 #[derive(Debug)]
 enum Criterion {
     EndsWith(Box<str>),
-    Path(Arc<Expression>),
+    Path(Found),
     Methods(Box<[Box<str>]>),
     Value(Part, Box<str>, Expected),
     Clients(Box<[Cidr]>),
@@ -42,8 +42,22 @@ enum Expected {
     Prefix(Box<str>),
     Suffix(Box<str>),
     Contains(Box<str>),
-    Regex(Arc<Expression>),
+    Regex(Found),
     Present(bool),
+}
+
+/// Expression that a whole value or a part of it must match.
+#[derive(Debug)]
+struct Found {
+    text: Arc<str>,
+    extent: Extent,
+    expression: Arc<Expression>,
+}
+
+impl Found {
+    fn new((text, extent): (&Arc<str>, Extent)) -> Option<Found> {
+        Some(Found { text: text.clone(), extent, expression: checked_regex(text, extent)? })
+    }
 }
 
 impl Criteria {
@@ -55,14 +69,20 @@ impl Criteria {
     /// True if the request meets all criteria. Nothing counts once the sender has no steps left.
     #[inline]
     pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
-        self.wanted.iter().all(|one| one.meets(request, sender))
-            && !self.unwanted.iter().any(|one| one.meets(request, sender))
+        self.meets_with(request, b"", sender)
+    }
+
+    /// The same for a request to which lines of fields have been added.
+    #[inline]
+    pub fn meets_with(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
+        self.wanted.iter().all(|one| one.meets(request, added, sender))
+            && !self.unwanted.iter().any(|one| one.meets(request, added, sender))
     }
 
     /// The first criterion that the request does not meet, in words.
     pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<String> {
-        let wanted = self.wanted.iter().find(|one| !one.meets(request, sender)).map(ToString::to_string);
-        let unwanted = || self.unwanted.iter().find(|one| one.meets(request, sender));
+        let wanted = self.wanted.iter().find(|one| !one.meets(request, b"", sender)).map(ToString::to_string);
+        let unwanted = || self.unwanted.iter().find(|one| one.meets(request, b"", sender));
         wanted.or_else(|| unwanted().map(|one| format!("not {one}")))
     }
 }
@@ -84,12 +104,12 @@ fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
         all.extend(values.iter().filter_map(value));
     }
     all.extend((!criteria.clients.is_empty()).then(|| Criterion::Clients(criteria.clients.clone().into())));
-    all.extend(criteria.regex.as_ref().and_then(|regex| checked_regex(regex)).map(Criterion::Path));
+    all.extend(criteria.of_path().filter_map(Found::new).map(Criterion::Path));
     all.into()
 }
 
 fn expected(value: &plan::Expected) -> Option<Expected> {
-    let plan::Expected { equal, prefix, suffix, contains, regex, present } = value;
+    let plan::Expected { equal, prefix, suffix, contains, present, .. } = value;
     let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Box::from(&**text));
     if !equal.is_empty() {
         return Some(Expected::Equal(equal.iter().map(|one| Box::from(&**one)).collect()));
@@ -97,28 +117,63 @@ fn expected(value: &plan::Expected) -> Option<Expected> {
     let affix = text(prefix).map(Expected::Prefix).or_else(|| text(suffix).map(Expected::Suffix));
     affix
         .or_else(|| text(contains).map(Expected::Contains))
-        .or_else(|| regex.as_ref().and_then(|regex| checked_regex(regex)).map(Expected::Regex))
+        .or_else(|| value.expression().and_then(Found::new).map(Expected::Regex))
         .or_else(|| present.map(Expected::Present))
 }
 
 impl Criterion {
-    fn meets(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
+    fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
         match self {
             Criterion::EndsWith(end) => request.path().ends_with(&**end),
-            Criterion::Path(regex) => regex.is_match_within(request.path().as_bytes(), &sender.steps),
+            Criterion::Path(found) => found.expression.is_match_within(request.path().as_bytes(), &sender.steps),
             Criterion::Methods(methods) => methods.iter().any(|method| **method == *request.method),
             Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
             Criterion::Value(part, name, expected) => {
                 let mut is_there = false;
-                let found = each_value(*part, name, request, sender, |value| {
+                let mut test = |value: &[u8]| {
                     is_there = true;
                     expected.is(value, &sender.steps)
-                });
+                };
+                let found = each_value(*part, name, request, sender, &mut test)
+                    || *part == Part::Header && values_in(added, name).any(test);
                 found || matches!(expected, Expected::Present(false)) && !is_there
             }
         }
     }
+}
+
+/// Expected fields of a response.
+#[derive(Debug)]
+pub struct Fields(Box<[(Box<str>, Expected)]>);
+
+impl Fields {
+    /// Compiles the expectations of a condition that was checked.
+    pub fn new(all: &[(Arc<str>, plan::Expected)]) -> Fields {
+        let one = |(name, value): &(Arc<str>, plan::Expected)| Some((Box::from(&**name), expected(value)?));
+        Fields(all.iter().filter_map(one).collect())
+    }
+
+    /// True if all fields are as expected, among those that are kept and the lines that were added.
+    pub fn meet(&self, fields: &head::Fields<'_, '_>, added: &[u8], steps: &Cell<u32>) -> bool {
+        self.0.iter().all(|(name, expected)| {
+            let kept = fields.kept().filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
+            let mut all = kept.map(|(_, value)| value).chain(values_in(added, name));
+            match expected {
+                Expected::Present(false) => all.next().is_none(),
+                _ => all.any(|value| expected.is(value, steps)),
+            }
+        })
+    }
+}
+
+/// Values of a field in lines, each with its line end.
+fn values_in<'b>(lines: &'b [u8], name: &str) -> impl Iterator<Item = &'b [u8]> {
+    let lines = lines.split_inclusive(|byte| *byte == b'\n').filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    });
+    lines.filter(move |(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
 }
 
 impl Expected {
@@ -129,7 +184,7 @@ impl Expected {
             Expected::Prefix(text) => value.starts_with(text.as_bytes()),
             Expected::Suffix(text) => value.ends_with(text.as_bytes()),
             Expected::Contains(text) => memchr::memmem::find(value, text.as_bytes()).is_some(),
-            Expected::Regex(regex) => regex.is_match_within(value, steps),
+            Expected::Regex(found) => found.expression.is_match_within(value, steps),
             Expected::Present(is) => *is,
         }
     }
@@ -144,7 +199,7 @@ impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Criterion::EndsWith(end) => write!(f, "ends_with {end}"),
-            Criterion::Path(regex) => write!(f, "regex {regex}"),
+            Criterion::Path(found) => found.fmt(f),
             Criterion::Methods(methods) => f.write_str("method ").and_then(|()| joined(methods, f)),
             Criterion::Clients(networks) => f.write_str("client ").and_then(|()| joined(networks, f)),
             Criterion::Scheme(Scheme::Http) => f.write_str("scheme http"),
@@ -162,6 +217,13 @@ impl fmt::Display for Criterion {
     }
 }
 
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = if self.extent == Extent::Whole { "regex" } else { "search" };
+        write!(f, "{key} {}", self.text)
+    }
+}
+
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -169,7 +231,7 @@ impl fmt::Display for Expected {
             Expected::Prefix(text) => write!(f, "prefix {text}"),
             Expected::Suffix(text) => write!(f, "suffix {text}"),
             Expected::Contains(text) => write!(f, "contains {text}"),
-            Expected::Regex(regex) => write!(f, "regex {regex}"),
+            Expected::Regex(found) => found.fmt(f),
             Expected::Present(true) => f.write_str("present"),
             Expected::Present(false) => f.write_str("absent"),
         }
@@ -294,8 +356,9 @@ mod tests {
         let value = |expected| Criterion::Value(Part::Header, "x".into(), expected);
         let sender = Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http);
         let fields = [("X", "1"), ("x", "ab")];
-        let meets =
-            |expected, fields: &[(&str, &str)]| with("/", fields, |request| value(expected).meets(request, &sender));
+        let meets = |expected, fields: &[(&str, &str)]| {
+            with("/", fields, |request| value(expected).meets(request, b"", &sender))
+        };
         assert!(meets(Expected::Equal(["ab".into()].into()), &fields) && meets(Expected::Suffix("b".into()), &fields));
         assert!(!meets(Expected::Prefix("b".into()), &fields) && meets(Expected::Contains("b".into()), &fields));
         assert!(meets(Expected::Present(true), &fields) && !meets(Expected::Present(false), &fields));
