@@ -86,13 +86,11 @@ impl<'m> Maps<'m> {
                 return Err(&map.name);
             }
             values.extend(map.rows.iter().map(|(_, value)| &**value));
-            match map.default.as_ref().map(Template::parts) {
-                None | Some([]) => {}
-                Some([TemplatePart::Text(text)]) => _ = values.insert(text),
-                Some([TemplatePart::Variable(Variable::Map(next), functions)]) if functions.is_empty() => {
-                    open.push(next.to_string())
-                }
-                Some(_) => return Err(&map.name),
+            match (map.default.as_ref().map(Template::parts), map.default.as_ref().and_then(Template::only_map)) {
+                (None | Some([]), _) => {}
+                (Some([TemplatePart::Text(text)]), _) => _ = values.insert(text),
+                (_, Some(next)) => open.push(next.to_string()),
+                _ => return Err(&map.name),
             }
         }
         Ok(values)
@@ -117,14 +115,18 @@ pub(super) fn check(root: &Section, maps: &[Arc<Map>], findings: &mut Findings) 
             findings.add(Code::Loop, named.span, message).help(help);
         }
     }
-    let mut each = |template: &Template, span: Span| {
-        let names: BTreeSet<&Arc<str>> = template.maps().collect();
-        names.into_iter().for_each(|name| known.check_use(name, Place::Value, span, findings));
-    };
-    root.each_value(&mut |value| {
-        if let Value::Formed(Formed::Template(template)) = &value.value {
-            each(template, value.span);
+    root.each_value(&mut |value| match &value.value {
+        Value::Formed(Formed::Template(template)) => {
+            let names: BTreeSet<&Arc<str>> = template.maps().collect();
+            names.into_iter().for_each(|name| known.check_use(name, Place::Value, value.span, findings));
         }
+        // Conditions of matches, and of changes to fields.
+        Value::Section(section) if section.knows("map") => {
+            for Keyed { key, span, .. } in section.map("map") {
+                known.check_use(key, Place::Match, *span, findings);
+            }
+        }
+        _ => {}
     });
     for limit in root.named("limit") {
         if let Some(Formed::LimitKey(LimitKey::Map(name))) = limit.section.formed("key") {
@@ -142,28 +144,6 @@ pub(super) fn check(root: &Section, maps: &[Arc<Map>], findings: &mut Findings) 
         for (name, span) in route.section("cache").texts("maps") {
             known.check_use(&name, Place::Value, span, findings);
         }
-        let matches = route.knows("match").then(|| route.section("match"));
-        for part in matches.iter().flat_map(|matches| std::iter::once(matches).chain(matches.sections("any"))) {
-            check_criteria(&known, part, Place::Match, findings);
-        }
-    }
-    let pools = root.named("pool").iter().map(|named| &named.section);
-    let sets = root.named("filters").iter().map(|named| &named.section);
-    for of in root.sections("route").into_iter().chain(sets).chain(pools).chain([&defaults]) {
-        for edit in of.section("request_headers").sections("edits") {
-            check_criteria(&known, &edit.section("when"), Place::Value, findings);
-        }
-        for edit in of.section("response_headers").sections("edits") {
-            check_criteria(&known, &edit.section("when").section("request"), Place::Value, findings);
-        }
-    }
-}
-
-/// Reports the uses of maps in criteria, and in those that must not hold.
-fn check_criteria(known: &Maps<'_>, criteria: &Section, place: Place, findings: &mut Findings) {
-    let not = criteria.section("not");
-    for Keyed { key, span, .. } in criteria.map("map").iter().chain(not.map("map")) {
-        known.check_use(key, place, *span, findings);
     }
 }
 
@@ -212,14 +192,15 @@ pub(super) fn check_choice(
             }
         }
         let default = named.section.span_of("default");
+        if let Some(next) = map.default.as_ref().and_then(Template::only_map) {
+            open.push(next.to_string());
+            continue;
+        }
         match map.default.as_ref().map(Template::parts) {
             Some([TemplatePart::Text(text)]) if is_pool(text) => {}
             Some([TemplatePart::Text(text)]) => {
                 let message = format!("unknown pool \"{text}\", which map \"{}\" can choose", map.name);
                 findings.add(Code::UnknownPool, default, message).help(pools.suggest(text, "add the pool"));
-            }
-            Some([TemplatePart::Variable(Variable::Map(next), functions)]) if functions.is_empty() => {
-                open.push(next.to_string())
             }
             Some([_, ..]) => {
                 let message =

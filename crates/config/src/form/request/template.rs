@@ -273,6 +273,14 @@ impl Template {
         &self.parts
     }
 
+    /// Name of the map whose value the template is; `None` for other templates.
+    pub(crate) fn only_map(&self) -> Option<&Arc<str>> {
+        match self.parts() {
+            [TemplatePart::Variable(Variable::Map(name), functions)] if functions.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+
     /// Names of the maps that the template uses.
     pub fn maps(&self) -> impl Iterator<Item = &Arc<str>> {
         self.variables().filter_map(|variable| if let Variable::Map(name) = variable { Some(name) } else { None })
