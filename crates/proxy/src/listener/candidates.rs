@@ -2,7 +2,7 @@
 //! values, an index by value finds those that a request can match.
 
 use super::criteria::{Criteria, Part, each_value};
-use super::route::RouteId;
+use super::route_id::RouteId;
 use crate::peer::sender::Sender;
 use evenkeel_config::plan::{Expected, Match};
 use evenkeel_wire::head::Request;
