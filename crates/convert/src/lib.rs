@@ -84,6 +84,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     };
     leave_listeners_out(&mut target);
     name_apart(&mut target);
+    read_paths(&mut target, from);
     let toml = made_from(name) + &target.to_toml();
     Some(Converted { from, toml, report: ledger.into_report() })
 }
@@ -107,6 +108,17 @@ fn leave_listeners_out(target: &mut Target) {
             route.matching.conds.retain(|cond| cond.key != Key::Listener);
         }
     }
+}
+
+/// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
+/// normalises them, and the others in normal form.
+fn read_paths(target: &mut Target, from: From) {
+    if target.root.has(key!("defaults.paths"))
+        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
+    {
+        return;
+    }
+    target.root.put(key!("defaults.paths"), if from == From::Haproxy { "as_sent" } else { "normalise" });
 }
 
 /// Numbers names that occur more than once, as names are unique. A listener with a pool is a route of its name, too.

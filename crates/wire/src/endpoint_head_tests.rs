@@ -114,3 +114,22 @@ fn a_kept_head_is_written_as_the_one_that_came() {
         assert!(edited.contains(" /other HTTP/1.1\r\nHost: other\r\n"), "{edited}");
     }
 }
+
+/// A target as long as that in the line would otherwise be taken for it.
+#[test]
+fn a_replaced_target_is_written_whatever_its_length() {
+    for target in ["/P%2f", "/p", "/a/longer/path?q"] {
+        let came = b"GET /p%2f HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut room = Room::new();
+        let mut request = http1::Request::read(came, &mut room, &Limits::default()).unwrap().unwrap();
+        request.head.target = target;
+        let wanted = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(written(&head(HeadParts::of(&request), [b"", b""])), wanted);
+        let places = Places::of(&request);
+        let mut kept = KeptHead::new(came.to_vec(), room, places);
+        assert_eq!(written(&head(kept.parts(), [b"", b""])), wanted);
+        assert_eq!(kept.request().target, target);
+        kept.set_target("/other?q".into());
+        assert_eq!(written(&head(kept.parts(), [b"", b""])), "GET /other?q HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+}

@@ -12,7 +12,7 @@
 //! 8. [`host`]: hosts without their ports. [`readings`]: the texts that servers may take a path for. [`path`]: checks of a
 //!    path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
 
-// Order: endpoint_head, proxy_protocol, tls_hello, h2, http1, grpc, orca, trace_context, prefixes, path, readings, host, head
+// Order: endpoint_head, proxy_protocol, tls_hello, h2, readings, http1, grpc, orca, trace_context, prefixes, path, host, head
 pub mod endpoint_head;
 pub mod grpc;
 pub mod h2;

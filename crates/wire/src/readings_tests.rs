@@ -1,3 +1,5 @@
+//! Every server's reading of a path is among its readings, and most paths have one.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -207,6 +209,12 @@ proptest! {
         }
         let reading = String::from_utf8(reading).expect("ASCII");
         prop_assert!(all.contains(&reading), "{path}: {reading} {all:?}");
+    }
+
+    #[test]
+    fn the_quick_look_sees_every_feature(path in paths(), before in 0..40usize, behind in 0..40usize) {
+        let path = format!("/{}{path}{}", "a".repeat(before), "b".repeat(behind));
+        prop_assert_eq!(has_features(path.as_bytes()), features(path.as_bytes()) != 0, "{}", path);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl<T: Drafted> Draft<T> {
 }
 
 impl Draft<File> {
-    /// Appends all tables to a file. Each table within `defaults` has a separate header.
+    /// Appends all tables to a file. Each table within `defaults` has a separate header, behind the other keys.
     pub fn write_tables(&self, out: &mut String) {
         let mut write = |header: &str, value: &Value| {
             let Value::Table(entries) = value else { return };
@@ -218,6 +218,12 @@ impl Draft<File> {
         for (name, value) in self.entries.iter() {
             match value {
                 Value::Table(inner) if name == "defaults" => {
+                    let mut keys = Entries::default();
+                    let plain = inner.iter().filter(|(_, value)| !matches!(value, Value::Table(_)));
+                    plain.for_each(|(key, value)| drop(keys.set(key, value.clone())));
+                    if !keys.is_empty() {
+                        write(name, &Value::Table(keys));
+                    }
                     inner.iter().for_each(|(inner, value)| write(&format!("{name}.{inner}"), value));
                 }
                 value => write(name, value),
@@ -235,6 +241,7 @@ mod tests {
     fn a_draft_has_what_was_set_and_is_read_as_a_file() {
         let mut file: Draft<File> = Draft::default();
         file.put(KeyOf::new("defaults.timeouts.response"), "off");
+        file.put(KeyOf::new("defaults.paths"), "as_sent");
         file.put(KeyOf::new("telemetry.access_log.path"), "-");
         let mut route: Draft<Route> = Draft::one(KeyOf::new("pool"), "a.b").with(KeyOf::new("body_max"), "1MiB");
         route.insert(KeyOf::new("request_headers.set"), "X-A", "x".repeat(60));
@@ -248,7 +255,7 @@ mod tests {
         Draft::<Pool>::one(KeyOf::new("endpoints"), vec!["10.0.0.1:80"]).write("a.b", &[], &mut out);
         assert!(
             out.starts_with(
-                "\n[defaults.timeouts]\nresponse = \"off\"\n\n[telemetry]\naccess_log = { path = \"-\" }\n"
+                "\n[defaults]\npaths = \"as_sent\"\n\n[defaults.timeouts]\nresponse = \"off\"\n\n[telemetry]\naccess_log = { path = \"-\" }\n"
             )
         );
         assert!(out.contains("\n# A line of another file.\n[[route]]\n"), "{out}");

@@ -251,8 +251,9 @@ const PROXY: &[(&str, Fate)] = &[
     (
         "http-request normalize-uri",
         Changes(
-            "paths that two readers could understand differently are refused, and others are passed on as they came",
-            "nothing, unless clients send such paths",
+            "paths are matched and passed on in normal form where another reading would choose another route, and as they \
+                came elsewhere",
+            "nothing, unless endpoints need the normal form of every path",
         ),
     ),
     (

@@ -152,6 +152,9 @@ impl Proxy<'_> {
             if rules::is_filter(item) {
                 continue;
             }
+            if (item.word(0), item.word(1)) == ("http-request", "normalize-uri") {
+                target.root.put(key!("defaults.paths"), "normalise");
+            }
             if let Some(fate) = known::fate("", &item.words) {
                 match fate {
                     Fate::Lossless(reason) => ledger.dropped(item.line, reason),

@@ -60,7 +60,7 @@ const ROWS: &[(&str, Fate)] = &[
     ("port_in_redirect", Lossless("redirects have the port that the client used")), ("absolute_redirect", Lossless("redirects keep scheme and host")),
     ("etag", Lossless("the endpoint sets it")), ("if_modified_since", Lossless("the endpoint decides it")), ("charset", Lossless("the endpoint states it")),
     ("source_charset", Lossless("the endpoint states it")), ("chunked_transfer_encoding", Lossless("always on")), ("max_ranges", Lossless("the endpoint decides it")),
-    ("merge_slashes", Changes("paths are matched and passed on as they came, but for dots; `//` is not one slash", "nothing, unless clients send such paths")),
+    ("merge_slashes", Changes("paths are matched and passed on in normal form, with `//` as `/`, where another reading would choose another route", "nothing, unless endpoints need `//`: paths = \"as_sent\"")),
     ("ignore_invalid_headers", Changes("malformed fields are refused", "nothing, unless clients send them")), ("underscores_in_headers", Lossless("names with `_` pass")),
     ("large_client_header_buffers", Lossless("`limits.headers` is 32KiB")), ("client_header_buffer_size", Lossless("`limits.headers` is 32KiB")),
     ("client_body_buffer_size", Lossless(BUFFERS)), ("client_body_temp_path", Lossless(BUFFERS)), ("client_body_in_file_only", Lossless(BUFFERS)),

@@ -32,7 +32,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/serve", &["connection", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "handshakes",
-        "per_route", "tls", "tls_route", "candidates readings route", "by_host", "paths",
+        "per_route", "tls", "tls_route", "route", "candidates readings", "by_host", "paths", "route_id",
     ]),
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),

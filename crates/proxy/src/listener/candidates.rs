@@ -1,7 +1,7 @@
 //! Routes with the same host and path, which differ by further criteria. If many compare the same field with whole
 //! values, an index by value finds those that a request can match.
 
-use super::route::RouteId;
+use super::route_id::RouteId;
 use crate::matching::criteria::{Criteria, Part, each_value};
 use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::plan::{Expected, Match};

@@ -14,6 +14,7 @@ pub mod per_route;
 pub mod probe_answers;
 mod readings;
 pub mod route;
+mod route_id;
 pub mod route_why;
 pub mod rules;
 pub mod secure;

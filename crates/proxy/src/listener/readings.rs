@@ -1,7 +1,7 @@
 //! Choice of a route for a path that servers may read in several ways: all readings must choose the same route, or the
 //! setting `paths` decides.
 
-use super::route::RouteId;
+use super::route_id::RouteId;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Action, Listener, Paths, Route};
 use evenkeel_net::event_loop::budget;
@@ -21,7 +21,7 @@ pub struct PathRules {
     strictest: Paths,
 }
 
-/// Route of a request.
+/// Route that takes a request, with the path by which it matched.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     /// `None` if no route matches.

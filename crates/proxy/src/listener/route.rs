@@ -1,6 +1,8 @@
 //! Routing of requests by host, then by path, then by further criteria. The most specific match wins. Among equally
 //! specific matches, the route with the lowest `order` wins.
 
+pub use super::route_id::RouteId;
+
 use super::by_host::ByHost;
 use super::candidates::Candidates;
 use super::paths::Paths;
@@ -16,9 +18,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-
-/// Index of a route in the plan.
-pub type RouteId = usize;
 
 /// Reason why a request gets no route, although some may match.
 #[derive(Debug, PartialEq, Eq)]

@@ -185,7 +185,7 @@ fn behind(mut bytes: &[u8], is_plain: impl Fn(u8) -> bool, is_rare: impl Fn(u8) 
 /// Bit mask of sixteen marks, the first in the lowest bit.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn marked(marks: [u8; 16]) -> u16 {
+pub(crate) fn marked(marks: [u8; 16]) -> u16 {
     use std::arch::x86_64::{__m128i, _mm_movemask_epi8};
     // SAFETY: every x86_64 has SSE2, and any sixteen bytes are a vector of SSE2.
     unsafe { _mm_movemask_epi8(std::mem::transmute::<[u8; 16], __m128i>(marks)) as u16 }
@@ -194,7 +194,7 @@ fn marked(marks: [u8; 16]) -> u16 {
 /// The mask on targets without an instruction for it.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn marked(marks: [u8; 16]) -> u16 {
+pub(crate) fn marked(marks: [u8; 16]) -> u16 {
     (0..16).fold(0, |marked, i| marked | u16::from(marks[i] & 1) << i)
 }
 
