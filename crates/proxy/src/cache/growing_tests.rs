@@ -10,7 +10,6 @@ use evenkeel_cache::store::{Options, Store};
 use evenkeel_wire::head::{Request, Table};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Request without a body.
 pub fn request<'f>(path: &'f str, fields: &'f mut Table) -> Request<'f, 'f> {
     Request { method: "GET", target: path, host: b"a", fields: fields.fields() }
 }
