@@ -58,5 +58,5 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),
-    ("proxy/forward/relay", &["bytes", "fill", "parts", "decision", "tunnel"]),
+    ("proxy/forward/relay", &["bytes", "parts", "fill", "decision", "tunnel"]),
 ];

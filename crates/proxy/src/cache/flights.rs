@@ -45,7 +45,7 @@ struct Shard {
     varies: HashMap<u64, Table>,
 }
 
-/// Fetch that is under way.
+/// Fetch for all requests that may have its response, from its request to the end of the body.
 struct Flight {
     /// Hash of its key, which determines its shard.
     hash: u64,
@@ -126,9 +126,9 @@ pub struct Follow {
     number: u64,
 }
 
-/// Result of a wait.
+/// Role that a request has after it has waited.
 pub enum Followed {
-    /// The response has begun.
+    /// The head of the response has arrived.
     Reads(Arc<Growing>),
     /// The fetch has failed, and this request leads now.
     Leads(Lead),

@@ -1,3 +1,5 @@
+//! Roles of requests in a fetch, whatever becomes of it.
+
 use super::*;
 use crate::cache::growing::tests::{head, request};
 use evenkeel_cache::key::{KeyRules, Place};
@@ -83,14 +85,14 @@ fn a_fetch_that_fails_passes_to_the_oldest_request_that_waits() {
     let mut waiting: Vec<Follow> = (0..4).map(|_| follows(a.join(&flights, 0))).collect();
     assert!(waiting.iter_mut().all(|follow| polled(follow).is_none()));
     drop(lead);
-    assert!(polled(&mut waiting[1]).is_none(), "the oldest leads, whoever is polled first");
+    assert!(polled(&mut waiting[1]).is_none(), "the oldest leads, whichever is polled first");
     drop(waiting.remove(0));
     let Some(Followed::Leads(lead)) = polled(&mut waiting[0]) else { panic!("the next one leads") };
     assert!(polled(&mut waiting[1]).is_none());
     assert!(flights.is_under_way(&key, |vary| a.varying(vary)));
     lead.end(End::Failed, at(0));
     waiting.clear();
-    assert!(!flights.is_under_way(&key, |vary| a.varying(vary)), "nobody is left to lead");
+    assert!(!flights.is_under_way(&key, |vary| a.varying(vary)), "no request is left to lead");
     drop(leads(a.join(&flights, 0)));
 }
 

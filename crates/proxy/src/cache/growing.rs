@@ -51,18 +51,16 @@ struct State {
     is_passed: bool,
     /// True while the fetch waits for a reader of a body that is passed.
     waits: bool,
-    /// Waker of the fetch.
+    /// Wakes the fetch when the first reader comes, the last reader leaves, or a passed body is read.
     fetch: Option<Waker>,
 }
 
-/// End of a body.
 enum End {
     Whole(Bytes),
     /// The endpoint or this side has ended the body early.
     Cut,
 }
 
-/// Position of a reader.
 #[derive(Default)]
 struct Place {
     at: u64,
@@ -74,7 +72,6 @@ struct Place {
 /// Reader of a growing body, or of a part of it.
 pub struct Reader {
     growing: Arc<Growing>,
-    /// Key of its place.
     number: u64,
     at: u64,
     until: u64,
@@ -155,7 +152,7 @@ impl Growing {
         }
     }
 
-    /// Ends the body as whole.
+    /// Ends the body, unless it was cut: all readers share the joined bytes from now on.
     pub fn end(&self, body: Bytes) {
         self.over(End::Whole(body));
     }

@@ -1,3 +1,5 @@
+//! Readers of a growing body, one after the other and in threads.
+
 use super::*;
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
@@ -8,7 +10,6 @@ use evenkeel_cache::store::{Options, Store};
 use evenkeel_wire::head::{Request, Table};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A GET for a path.
 pub fn request<'f>(path: &'f str, fields: &'f mut Table) -> Request<'f, 'f> {
     Request { method: "GET", target: path, host: b"a", fields: fields.fields() }
 }

@@ -196,7 +196,6 @@ pub struct OwnBody {
     chain: Option<Box<BodyChain>>,
 }
 
-/// Rest of a body.
 enum Left {
     Here(Bytes),
     /// Body that is still arriving.

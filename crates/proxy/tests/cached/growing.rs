@@ -1,22 +1,23 @@
 //! Responses that are arriving: all clients read them while the endpoint still sends, and none of them holds up others.
+//! Long because each of its tests needs the endpoint that takes steps, and the client that reads step by step.
 
 use super::basics::get;
 use super::operators::purge;
 use crate::support::decoder::Decoder;
 use crate::support::h2_client::{ACK, DATA, END_STREAM, Frame, H2Client, HEADERS, PREFACE, RST_STREAM, SETTINGS};
+use crate::support::h2_server::H2Server;
 use crate::support::{Client, Endpoint, Proxy, SOON, wait_until};
 use evenkeel_view::cache::Purge;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
 
 const FRESH: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\n";
 
-/// Next act of an endpoint.
 enum Step {
     Send(Vec<u8>),
-    /// Closes the connection.
     Close,
-    /// Reads the next request.
     Next,
 }
 
@@ -115,7 +116,6 @@ impl Reads {
         reads
     }
 
-    /// Reads the head.
     fn head(&mut self) -> String {
         match self {
             Reads::H1(client) => client.head(),
@@ -203,15 +203,12 @@ fn metric(proxy: &Proxy, name: &str) -> u64 {
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the metric exists")
 }
 
-/// How the first client behaves.
 #[derive(Clone, Copy, Debug)]
 enum First {
     Reads,
     /// Takes nothing of the response.
     TakesNothing,
-    /// Leaves before the head.
     LeavesEarly,
-    /// Leaves within the body.
     LeavesLate,
 }
 
@@ -581,4 +578,85 @@ fn two_hundred_clients_are_one_fetch_and_read_at_the_pace_of_the_endpoint() {
     assert!(seen.iter().all(|seen| *seen == 10 * PART));
     assert!(get(&mut proxy.client(), "/p", "").1.starts_with("hit"));
     assert_eq!(stepped.requests(), 1);
+}
+
+#[test]
+fn a_response_over_http2_is_read_as_it_arrives_and_stored_without_its_first_client() {
+    for version in VERSIONS {
+        let (rest, asked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (held, count) = (rest.clone(), asked.clone());
+        let endpoint = H2Server::start(move |mut exchange| {
+            let held = held.clone();
+            count.fetch_add(1, Ordering::SeqCst);
+            async move {
+                exchange.read().await;
+                let head =
+                    http::Response::builder().header("cache-control", "max-age=60").header("content-length", "10");
+                let mut send =
+                    exchange.respond.send_response(head.body(()).expect("a head"), false).expect("it listens");
+                send.send_data("01234".into(), false).expect("it listens");
+                held.notified().await;
+                let _ = send.send_data("56789".into(), true);
+            }
+        });
+        let route = "[[route]]\npool = 'web'\ncache = true\n";
+        let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "protocol = 'h2'", route);
+        let mut first = Reads::new(&proxy, version, &[]);
+        first.head();
+        assert_eq!(first.bytes(5), b"01234");
+        let mut second = Reads::new(&proxy, version, &[]);
+        second.head();
+        assert_eq!(second.bytes(5), b"01234");
+        first.leave();
+        second.leave();
+        wait_until("both have left", || metric(&proxy, "evenkeel_cache_unattended_fetches") == 1);
+        rest.notify_one();
+        wait_until("it is stored", || metric(&proxy, "evenkeel_cache_objects") == 1);
+        assert_eq!(get(&mut proxy.client(), "/p", "").2, "0123456789");
+        assert_eq!((asked.load(Ordering::SeqCst), proxy.in_flight()), (1, 0), "{version:?}");
+    }
+}
+
+#[test]
+fn if_too_many_have_no_client_the_oldest_who_waits_fetches_the_response_next() {
+    for version in VERSIONS {
+        let stepped = Stepped::new();
+        let proxy = stepped.proxy("{ collapse = '1h' }", "[cache]\nunattended_fetches_max = 0\n");
+        let first = Reads::new(&proxy, version, &[]);
+        stepped.has_requests(1);
+        let mut others: Vec<Reads> = (0..5).map(|_| Reads::new(&proxy, version, &[])).collect();
+        proxy.has_heard();
+        first.leave();
+        stepped.has_requests(2);
+        stepped.send(format!("{FRESH}Content-Length: 3\r\n\r\nnew"));
+        for client in &mut others {
+            client.head();
+            assert_eq!(client.bytes(3), b"new", "{version:?}");
+        }
+        assert_eq!(stepped.requests(), 2, "{version:?}");
+    }
+}
+
+/// All of them fail at once: nobody waits for the failure of another.
+#[test]
+fn an_error_that_is_not_stored_is_followed_by_the_stale_response_for_all_who_wait() {
+    let stepped = Stepped::new();
+    let proxy = stepped.proxy("{ collapse = '1h', stale_if_error = '1h' }", "");
+    let mut first = Reads::new(&proxy, Version::H1, &[]);
+    stepped.has_requests(1);
+    stepped.send(format!("{FRESH}Content-Length: 3\r\n\r\nold"));
+    stepped.step(Step::Next);
+    first.head();
+    first.bytes(3);
+    proxy.server().numbers().skip_cache_time(std::time::Duration::from_secs(61));
+    let mut clients = vec![Reads::new(&proxy, Version::H1, &[])];
+    stepped.has_requests(2);
+    clients.extend((0..5).map(|at| Reads::new(&proxy, VERSIONS[at % 2], &[])));
+    proxy.has_heard();
+    stepped.send("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
+    for client in &mut clients {
+        assert!(client.head().contains("stale, as the endpoint failed"));
+        assert_eq!(client.bytes(3), b"old");
+    }
+    assert_eq!(stepped.requests(), 2);
 }

@@ -1,6 +1,7 @@
 //! Filter that answers requests with stored responses, and stores responses of endpoints. Its place is behind all
 //! filters that change requests, so that it sees requests as endpoints would get them, and before the filters that
 //! change responses, so that it stores responses as endpoints sent them.
+//! Long because a request, its wait and its response are one decision after the other on the same facts.
 
 use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};

@@ -33,6 +33,13 @@ const UNATTENDED: Duration = Duration::from_secs(60);
 /// Time after which clients that take nothing of a body that is not stored hold up the others no longer.
 const SLOW: Duration = Duration::from_secs(5);
 
+/// Result of a relay in parts.
+pub enum Relayed {
+    Answered(Answered),
+    /// The cache takes the body of the response.
+    Fills(Box<Fills>),
+}
+
 /// Response whose body the cache takes, once its head has arrived.
 pub struct Fills {
     pub(super) filling: Box<Filling>,

@@ -7,11 +7,9 @@
 
 mod bytes;
 mod decision;
-mod fill;
+pub mod fill;
 mod parts;
 mod tunnel;
-
-pub use fill::{Fills, Source};
 
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::fault::{Due, Fault};
@@ -80,13 +78,6 @@ pub struct Answered {
     pub keep_alive: bool,
     /// The outcome for the balancer.
     pub outcome: Outcome,
-}
-
-/// Result of a relay in parts.
-pub enum Relayed {
-    Answered(Answered),
-    /// The cache takes the body of the response.
-    Fills(Box<Fills>),
 }
 
 impl Answered {

@@ -1,8 +1,8 @@
 //! Relay of a request in parts (heads, data and trailers) between any two protocols. A part is taken from its sender
 //! only when the receiver has room for it, so that flow control holds the sender back.
 
-use super::fill::Fills;
-use super::{Answered, Relay, Relayed};
+use super::fill::{Fills, Relayed};
+use super::{Answered, Relay};
 use crate::body::chain::{BodyChain, Pulled};
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::fault::Fault;
