@@ -171,8 +171,8 @@ fn bytes_that_are_no_records_end_a_handover_and_keep_what_came_before() {
     let head = ResponseRecord::write(&item.key, item.url_len, item.object.head(), None, 0);
     for (noise, why) in [
         (&b"no record at all, but as long as the frame of one"[..], Broken::Magic),
-        (b"ekr\x02 a later version of the format, which this does not know", Broken::Version(2)),
-        (b"ekr\x01\x04 a kind of record that has no such bytes", Broken::Frame),
+        (b"ekr\x03 a later version of the format, which this does not know", Broken::Version(3)),
+        (b"ekr\x02\x04 a kind of record that has no such bytes", Broken::Frame),
     ] {
         let (mut ours, theirs) = UnixStream::pair().expect("two sockets");
         let (done, taken) = mpsc::channel();
