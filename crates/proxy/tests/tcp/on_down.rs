@@ -45,14 +45,14 @@ fn sessions_of_an_endpoint_that_goes_down_end_and_others_go_on() {
     let mut ended: Vec<Client> = (0..3).map(|_| session_with(&proxy, "first")).collect();
     let mut stays = session_with(&proxy, "second");
     first_is_well.store(false, SeqCst);
-    proxy.becomes(first.addr, "unhealthy");
+    proxy.becomes(first.addr, "down");
     ended.iter_mut().for_each(Client::ends);
     assert_eq!(stays.get("/").body_text(), "second");
     wait_until("all have ended", || proxy.pool(|stats| stats.ended_down.get()) == 3);
     assert_eq!(proxy.listener(|l| l.ends[Cause::Endpoint as usize].get()), 3);
     // Once it is well again, its new sessions go on.
     first_is_well.store(true, SeqCst);
-    proxy.becomes(first.addr, "healthy");
+    proxy.becomes(first.addr, "up");
     let mut again = session_with(&proxy, "first");
     wait_until("another sweep is over", || {
         let metrics = proxy.metrics();
@@ -67,7 +67,7 @@ fn sessions_go_on_unless_the_pool_ends_them() {
     let proxy = proxy([&first, &second], "");
     let mut session = session_with(&proxy, "first");
     first_is_well.store(false, SeqCst);
-    proxy.becomes(first.addr, "unhealthy");
+    proxy.becomes(first.addr, "down");
     assert_eq!(session_with(&proxy, "second").get("/").body_text(), "second");
     assert_eq!(session.get("/").body_text(), "first");
     assert_eq!(proxy.pool(|stats| stats.ended_down.get()), 0);
