@@ -122,7 +122,7 @@ impl Builder {
         self
     }
 
-    /// Adds a map.
+    /// Adds a map; values and matches use it by its name.
     pub fn map(mut self, map: impl Into<Arc<Map>>) -> Builder {
         self.plan.maps.push(map.into());
         self

@@ -48,7 +48,7 @@ pub struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Map {
     pub name: String,
-    /// Rows in use.
+    /// Number of rows that requests are compared with.
     pub rows: u64,
     /// Memory of the rows, in bytes.
     pub bytes: u64,

@@ -148,7 +148,7 @@ const ESCAPE: u8 = 1;
 const BACKSLASH: u8 = 2;
 /// Semicolons, behind which some readers find parameters.
 const PARAMETERS: u8 = 4;
-/// Two slashes in a row.
+/// Slashes that some readers merge.
 const SLASHES: u8 = 8;
 /// A segment that begins with a dot.
 const DOT: u8 = 16;

@@ -10,20 +10,20 @@ use crate::table::{Keyed, Located, Section, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Maps of a plan by name.
+/// Lookup of the maps of a plan, with suggestions for names that do not exist.
 pub(super) struct Maps<'m> {
     by_name: HashMap<&'m str, &'m Map>,
     names: Names<'m>,
 }
 
-/// Place of a map in the way of a request.
+/// Point in the way of a request at which a map is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the match of a route.
+    /// A match or a condition, before the route is known.
     Match,
-    /// As the pool of a route, or in the key of its limits: before its other filters.
+    /// The pool of a route or the key of its limits, before its other filters.
     Route,
-    /// In a value, which is rendered behind the filters that verify users.
+    /// A value, which is rendered behind the filters that verify users.
     Value,
 }
 

@@ -1,8 +1,8 @@
 //! Sorted keys, each with the longest other key that it begins with: finds the longest key that a text begins with.
 //!
-//! Of all keys that a text begins with, the longest is either the last key that is not behind the text in their order,
-//! or that key begins with it: everything sorted between a prefix and a text with this prefix has the prefix, too. So a
-//! binary search and a walk to shorter keys find it. The search compares 8 bytes of each key that are stored together,
+//! Everything that is sorted between a prefix and a text with this prefix has the prefix, too. So the longest key that a
+//! text begins with is the last key that is not behind the text in their order, or that key begins with it: a binary
+//! search and a walk to shorter keys find it. The search compares 8 bytes of each key that are stored together,
 //! behind those that all keys share.
 
 use super::texts::{Row, Texts};

@@ -4,7 +4,7 @@
 use super::texts::{Row, Texts};
 use std::hash::{BuildHasher, RandomState};
 
-/// Row of a free slot.
+/// Marks a slot without a row.
 const FREE: Row = Row::MAX;
 
 #[derive(Debug)]

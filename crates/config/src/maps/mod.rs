@@ -2,13 +2,15 @@
 //! numbers. A [`MapTable`] is built from the rows of a file or of the configuration and never changes, so that threads
 //! share it without a lock. A lookup allocates nothing.
 
-// Order: exact, affix, ranges, texts, rows
+// Order: exact, affix, ranges, texts, rows, faults
 mod affix;
 mod exact;
+mod faults;
 mod ranges;
 mod rows;
 mod texts;
 
+pub use faults::{MapFault, MapFaults};
 pub use rows::{MAP_FILE_MAX, MapRow, file_rows};
 
 use crate::form::{Expressions, Form, Formed, HostPattern};
@@ -16,6 +18,7 @@ use crate::table::words;
 use affix::Affixes;
 use evenkeel_balance::networks::{Builder, Networks};
 use exact::Exact;
+use faults::shown;
 use ranges::{Ranges, range};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,14 +30,11 @@ use texts::{Row, Texts};
 /// Longest key or value of a row, in bytes.
 const TEXT_MAX: usize = 4096;
 
-/// Most faults that are described.
-const FAULTS_MAX: usize = 10;
-
 words! {
     /// Comparison of the rows of a map with its input.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum MapMatch {
-        /// The whole text.
+        /// Compares byte for byte.
         #[default]
         Exact = "exact",
         /// A host, or the hosts below a domain: `*.example.com`. The longest domain wins.
@@ -70,40 +70,6 @@ enum Index {
     Regex(Box<Expressions>),
     Network(Networks<Row>),
     Range(Ranges),
-}
-
-/// Fault of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapFault {
-    /// Line of the row in its file, or its number within the configuration; from 1.
-    pub line: usize,
-    pub message: String,
-    pub help: String,
-}
-
-/// Faults of the rows of a map, and the number of further faults.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MapFaults {
-    /// The first faults, in the order of their lines.
-    pub first: Vec<MapFault>,
-    pub more: usize,
-}
-
-impl MapFaults {
-    /// Adds a fault, or counts it if there are many.
-    pub fn add(&mut self, line: usize, message: impl Into<String>, help: impl Into<String>) {
-        match self.first.len() {
-            ..FAULTS_MAX => self.first.push(MapFault { line, message: message.into(), help: help.into() }),
-            _ => self.more += 1,
-        }
-    }
-
-    /// The faults as lines of text, each with the name of the file and its line.
-    pub fn in_file(&self, name: &str) -> String {
-        let all = self.first.iter().map(|MapFault { line, message, help }| format!("{name}:{line}: {message}; {help}"));
-        let more = (self.more > 0).then(|| format!("{name}: and {} more rows", self.more));
-        all.chain(more).collect::<Vec<_>>().join("\n")
-    }
 }
 
 impl MapTable {
@@ -151,7 +117,6 @@ impl MapTable {
         }
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
@@ -232,11 +197,6 @@ fn check_texts(row: &MapRow<'_>, faults: &mut MapFaults) {
     if row.value.iter().any(|byte| byte.is_ascii_control()) {
         faults.add(row.line, "its value has a control character", "write visible characters and spaces");
     }
-}
-
-/// The key as text for messages.
-fn shown(key: &[u8]) -> String {
-    crate::tree::quoted(&String::from_utf8_lossy(key))
 }
 
 fn host_key(row: &mut MapRow<'_>, faults: &mut MapFaults) {

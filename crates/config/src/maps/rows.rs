@@ -1,13 +1,13 @@
 //! Files of maps. A file whose name ends in `.csv` has two columns with a comma between them, either of which may be
 //! quoted (RFC 4180). Any other file has a key, white space and a value on each line, as HAProxy reads it.
 
-use super::{MapFaults, shown};
+use super::faults::{MapFaults, shown};
 use std::borrow::Cow;
 
 /// Largest file, in bytes: a million rows have 256 of them each.
 pub const MAP_FILE_MAX: usize = 256 << 20;
 
-/// Row of a map.
+/// Key with its value, as a file or the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRow<'t> {
     pub key: Cow<'t, [u8]>,

@@ -2,10 +2,10 @@
 
 use super::rows::MapRow;
 
-/// Index of a row.
+/// Index of a key and its value, in the order of [`Texts`].
 pub(super) type Row = u32;
 
-/// Keys and values of rows.
+/// Keys and values in one piece of memory.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Box<[u8]>,

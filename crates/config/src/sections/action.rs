@@ -30,7 +30,6 @@ pub enum Action {
 /// Choice of the pool by a map: `pool = "{map.NAME}"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolChoice {
-    /// Name of the map.
     pub map: Arc<str>,
     /// Names of the pools that the map can choose, in the order of the plan. Filled in once all pools are known: they
     /// follow from the rows of the map, or are all pools of HTTP if these are in a file.

@@ -102,7 +102,7 @@ table! {
 }
 
 impl ErrorPage {
-    /// Values of fields.
+    /// Values of `fields`, which have variables.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         self.fields.iter().map(|(_, value)| value)
     }

@@ -18,7 +18,7 @@ table! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Map {
         name: Arc<str>, rows [], read |_| Arc::default(), write |_, _, _| ();
-        /// Input of the map.
+        /// Value of a request that rows are compared with.
         from: Template = Key {
             name: "from",
             kind: Kind::Text(Form::RequestValue),
@@ -45,7 +45,7 @@ table! {
             help: "Value of each key: `{ acme = \"gold\", globex = \"silver\" }`.",
             why: "",
         };
-        /// File with the rows.
+        /// File whose lines are rows; `None` = the rows are in the configuration.
         file: Option<PathBuf> = Key {
             name: "file",
             kind: Kind::Text(Form::File),

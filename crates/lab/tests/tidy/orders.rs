@@ -13,7 +13,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
         "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "step",
-        "filter", "exchange", "states", "maps", "watched_files",
+        "filter", "exchange", "states", "watched_files",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond", "error_pages"]),
     ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
@@ -24,7 +24,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/load", &["field", "report"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
-    ("proxy/filters/template", &["lookups", "value lookup", "variables", "source", "parameters", "lines"]),
+    ("proxy/filters/template", &["lookups", "value lookup", "maps", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
     ("proxy/pipeline", &["response", "route", "trailers", "websocket"]),

@@ -20,7 +20,6 @@ mod limits;
 pub mod list;
 mod load;
 mod loop_mark;
-pub mod maps;
 mod max_forwards;
 pub mod policies;
 mod request_id;

@@ -1,8 +1,8 @@
 //! Table of all filters, with their order and their configuration keys.
 
 use super::list::{Filters, Placed};
-use super::maps::Maps;
 use super::row::{Build, Key, LooksAt, Row, Stage};
+use super::template::maps::Maps;
 use super::{
     access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
     loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,

@@ -17,7 +17,7 @@ pub const STEPS_PER_UNIT: u32 = 256;
 #[derive(Clone, Copy)]
 pub struct Seen<'s, 'h, 'b> {
     pub request: &'s Request<'h, 'b>,
-    /// A reading of its path.
+    /// Path of the request, or another reading of it.
     pub path: &'s [u8],
     /// Lines of fields that were added to it.
     pub added: &'s [u8],

@@ -1,12 +1,12 @@
 //! Maps as operators see them: rows, memory, and lookups without a row.
 
-use crate::filters::maps::{Map, Maps};
+use crate::filters::template::maps::{Map, Maps};
 use crate::observe::numbers::Numbers;
 use evenkeel_view::status;
 use std::sync::Arc;
 
 impl Numbers {
-    /// The maps of the plan.
+    /// Rows, memory and misses of each map of the plan.
     pub fn shown_maps(&self) -> Vec<status::Map> {
         let one = |map: &Arc<Map>| status::Map {
             name: map.plan.name.to_string(),

@@ -73,7 +73,7 @@ pub struct Endpoint {
     pub cut: Cell<bool>,
     /// Number of times that it went down in a pool that then ends its sessions.
     pub downs: Cell<u32>,
-    /// True while it is down.
+    /// True from an end of its sessions until it is up again.
     is_down: Cell<bool>,
 }
 

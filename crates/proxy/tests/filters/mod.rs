@@ -19,7 +19,6 @@ mod maps;
 mod mirror;
 mod page;
 mod parts;
-mod paths;
 mod readers;
 mod replaced;
 mod rewrites;

@@ -43,7 +43,7 @@ pub struct Expression {
     program: Program,
 }
 
-/// One or several regular expressions as a single program.
+/// Program of one expression, or of several.
 pub(super) struct Program {
     dfa: DFA,
     caches: Pool<Cache, Make>,

@@ -362,10 +362,10 @@ words! {
     /// Effect of an endpoint's failure on its TCP sessions.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum OnDown {
-        /// They continue.
+        /// Sessions continue until a side ends them.
         #[default]
         Keep = "keep",
-        /// They are reset.
+        /// A reset on both sides, as soon as a worker notices.
         Close = "close",
     }
 }

@@ -5,10 +5,10 @@
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
-use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::services::copied::copied;
 use crate::filters::step::Step;
+use crate::filters::template::maps::Maps;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;

@@ -161,7 +161,7 @@ pub fn summary<'c>(all: impl Iterator<Item = (bool, &'c Changes)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::maps::Maps;
+    use crate::filters::template::maps::Maps;
     use evenkeel_wire::head::Table;
 
     /// Fields and lines after the changes, with the rendered lines given.

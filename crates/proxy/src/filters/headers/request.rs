@@ -6,10 +6,10 @@ use super::conditions::RequestWhen;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
-use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lookups::{Lookups, Values};
+use crate::filters::template::maps::Maps;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 struct RequestHeaders {
     /// Changes in their order, each for the requests that meet its condition.
     edits: Box<[(Option<RequestWhen>, Changes)]>,
-    /// Maps of the conditions.
+    /// Maps that the conditions of edits may use.
     lookups: Lookups,
     summary: String,
 }

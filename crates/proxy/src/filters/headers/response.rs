@@ -7,11 +7,11 @@ use super::conditions::When;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
-use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::each;
 use crate::filters::template::lookups::{Lookups, Values};
+use crate::filters::template::maps::Maps;
 use crate::filters::template::parameters::{Parameters, charge};
 use crate::filters::template::source::Source;
 use crate::filters::template::value::{UNFIT, Value};
@@ -28,7 +28,7 @@ struct ResponseHeaders {
     security: bool,
     /// Changes in their order, each for the responses that meet its condition.
     edits: Box<[(Option<When>, Changes)]>,
-    /// Maps of the conditions for requests.
+    /// Maps that conditions for requests may use.
     lookups: Lookups,
     /// Values of the request that templates use, kept when the request comes.
     kept: Box<[Value]>,

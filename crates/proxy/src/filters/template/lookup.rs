@@ -1,9 +1,9 @@
 //! Lookups in maps on a worker: the input is rendered, found in the current table, and its value appended.
 
+use super::maps::{Map, Maps};
 use super::parameters::Parameters;
 use super::source::Source;
 use super::value::Value;
-use crate::filters::maps::{Map, Maps};
 use evenkeel_balance::published::Reader;
 use evenkeel_config::MapTable;
 use evenkeel_config::plan::{MapMatch, TemplatePart, Variable};
@@ -23,7 +23,7 @@ pub struct Lookup {
     default: Option<Value>,
 }
 
-/// Input of a map.
+/// Source of the text or address to look up.
 enum Input {
     /// The client's address, which needs no text.
     Client,
@@ -43,7 +43,6 @@ impl Lookup {
         Some(Lookup { map: map.clone(), table: RefCell::new(map.reader()), from, default })
     }
 
-    /// Name of the map.
     pub fn name(&self) -> &Arc<str> {
         &self.map.plan.name
     }

@@ -1,10 +1,10 @@
 //! Maps as matches and conditions see them on a worker.
 
 use super::lookup::Lookup;
+use super::maps::Maps;
 use super::parameters::Parameters;
 use super::source::Source;
 use crate::filters::exchange::Exchange;
-use crate::filters::maps::Maps;
 use crate::peer::sender::{MapValues, Seen};
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;

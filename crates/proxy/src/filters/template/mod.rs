@@ -4,6 +4,7 @@
 pub mod lines;
 pub mod lookup;
 pub mod lookups;
+pub mod maps;
 pub mod parameters;
 pub mod source;
 pub mod value;

@@ -1,10 +1,10 @@
 //! A template, prepared for a route and rendered for each request or response.
 
 use super::lookup::{Lookup, needs_head};
+use super::maps::Maps;
 use super::parameters::{Parameter, Parameters};
 use super::source::Source;
 use super::variables;
-use crate::filters::maps::Maps;
 use evenkeel_config::plan::{Captures, Function, Template, TemplatePart, TooLong, Variable};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ enum Part {
     Parameter(Rc<Parameters>, Parameter),
     /// Group of the expression that found the place of the value, by its number.
     Group(usize),
-    /// Value of a map.
+    /// Value that a map has for its input.
     Map(Box<Lookup>),
     /// Value that was kept when the request came, by its index in [`Source::kept`].
     Kept(usize),

@@ -1,6 +1,8 @@
 //! Real servers as endpoints behind a route for `/admin` and an open route: NGINX, Node, Go, Python and Java. What they
 //! read as `/admin` must not reach them through the open route, in whatever spelling.
 
+mod paths;
+
 use crate::support::nginx::{Directory, Nginx};
 use crate::support::{Proxy, own_addr, wait_until};
 use evenkeel_peers::{find, installed};

@@ -148,7 +148,7 @@ fn allowed(plan: &Plan) -> HashMap<Arc<str>, Arc<[Arc<str>]>> {
 }
 
 impl Maps {
-    /// Map of a name.
+    /// Returns `None` if the plan has no such map.
     pub fn get(&self, name: &str) -> Option<&Arc<Map>> {
         self.by_name.get(name).and_then(|at| self.all.get(*at))
     }
@@ -184,7 +184,7 @@ impl Map {
         self.table.reader()
     }
 
-    /// Number of rows.
+    /// Number of rows of the current table.
     pub fn rows(&self) -> usize {
         self.table.current().len()
     }

@@ -1,8 +1,8 @@
 //! Paths that servers read in several ways, over HTTP/1.1 and HTTP/2 to endpoints of both: refused, normalised and as
 //! sent.
 
-use super::echo::{CLIENTS, Echoes, ask, got};
-use super::field;
+use crate::filters::echo::{CLIENTS, Echoes, ask, got};
+use crate::filters::field;
 
 const ROUTES: &str = r#"
 [[route]]
