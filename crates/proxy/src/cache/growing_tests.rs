@@ -2,7 +2,7 @@
 
 use super::*;
 use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
+use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
@@ -20,7 +20,7 @@ pub fn head(vary: Option<&str>, accept: &str) -> Stored {
     asked.push(b"accept", accept.as_bytes());
     fields.push(b"cache-control", b"max-age=60");
     vary.iter().for_each(|vary| fields.push(b"vary", vary.as_bytes()));
-    let reply = Reply { status: 200, fields: &fields.fields(), sent: Moment(1), received: Moment(1) };
+    let reply = Reply { status: 200, fields: &fields.fields(), sent: Moment(1), received: Moment(1), arrived: Date(1) };
     storable(&request("/a", &mut asked), &Lookup::default(), &reply, &Policy::default()).expect("it can be stored")
 }
 
