@@ -14,8 +14,13 @@ FUZZ_FLAGS ?=
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
+BUILT := $(or $(CARGO_TARGET_DIR),target)
 # Programs of the cluster, see crates/cluster.
-CLUSTER = $(or $(CARGO_TARGET_DIR),target)/debug/evenkeel-cluster
+CLUSTER = $(BUILT)/debug/evenkeel-cluster
+# The program is measured as packages have it; the lab is not.
+BUILD_MEASURED := cargo build --profile dist -p evenkeel && cargo build --release -p evenkeel-lab
+MEASURE := $(BUILT)/release/evenkeel-lab
+MEASURED := --evenkeel $(BUILT)/dist/evenkeel $(LAB)
 
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
@@ -93,7 +98,7 @@ test-kubernetes: ## Runs the tests of discovery, of rolling updates and of deplo
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test kubernetes -- --ignored --nocapture --skip measure
 
 # EVENKEEL is the program, RUN one test, ARGS more arguments of the suite. With `make cluster-up` in another terminal, each run takes that cluster.
-EVENKEEL ?= $(or $(CARGO_TARGET_DIR),target)/debug/evenkeel
+EVENKEEL ?= $(BUILT)/debug/evenkeel
 RUN ?=
 ARGS ?=
 gateway-conformance: ## Runs the conformance suite of Gateway API against evenkeel in a cluster of its own (builds both once): target/gateway-conformance; RUN=NAME is one test
@@ -154,31 +159,31 @@ release: ## Builds the fastest binary, target/guided/evenkeel, by what it does u
 	@scripts/release.sh
 
 bench: setup ## Measures requests beside HAProxy and NGINX, and picks beside other crates
-	cargo build --release -p evenkeel -p evenkeel-lab
-	cargo run --release -p evenkeel-lab -- proxy-cost $(LAB)
+	$(BUILD_MEASURED)
+	$(MEASURE) proxy-cost $(MEASURED)
 	cd bench && cargo bench
 
 # The cases of the table alone. Rivals are the current ones that `scripts/setup.sh bench` unpacks, not those of this Debian.
 headline: ## Measures the table of README.md and docs/benchmarks.md beside current HAProxy, NGINX and Envoy, and writes it: 25 minutes
 	@scripts/setup.sh bench
-	cargo build --release -p evenkeel -p evenkeel-lab
+	$(BUILD_MEASURED)
 	@mkdir -p target/headline
 	@set -e; export PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/evenkeel/bench/current:$$PATH"; \
-	measure() { target/release/evenkeel-lab $$1 --only $$2 --against $$3 --json target/headline/$$1.json --report target/headline/$$1.html $(LAB); }; \
+	measure() { $(MEASURE) $$1 --only $$2 --against $$3 --json target/headline/$$1.json --report target/headline/$$1.html $(MEASURED); }; \
 	measure proxy-cost keep-alive,keep-alive-logged,client-closes,64k,1m,idle-memory haproxy,haproxy-splice,nginx,envoy; \
 	measure h2-cost h2c-16x32,grpc-unary haproxy,nginx,envoy; \
 	measure tls-cost full-p256,https-1k haproxy,nginx,envoy
 	scripts/headline.py --write target/headline/proxy-cost.json target/headline/h2-cost.json target/headline/tls-cost.json
 
 failure: setup ## Breaks endpoints behind evenkeel, HAProxy, NGINX and, if it is installed, Envoy (root drops packets, too) for 14 minutes; draws target/failure.html
-	cargo build --release -p evenkeel -p evenkeel-lab
+	$(BUILD_MEASURED)
 	@mkdir -p target
-	cargo run --release -p evenkeel-lab -- failure --report target/failure.html --json target/failure.json $(LAB)
+	$(MEASURE) failure --report target/failure.html --json target/failure.json $(MEASURED)
 
 reload: setup ## Reloads evenkeel, HAProxy, NGINX and, if it is installed, Envoy a hundred times under load, five times over: 7 minutes; draws target/reload.html
-	cargo build --release -p evenkeel -p evenkeel-lab
+	$(BUILD_MEASURED)
 	@mkdir -p target
-	cargo run --release -p evenkeel-lab -- reload --report target/reload.html --json target/reload.json $(LAB)
+	$(MEASURE) reload --report target/reload.html --json target/reload.json $(MEASURED)
 
 lab-quick: setup ## Runs every published experiment, and some cases of the others, small; names what cannot run: under ten minutes
 	@scripts/lab.sh quick

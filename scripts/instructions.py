@@ -9,7 +9,10 @@ and openssl.
 """
 
 import argparse
+import base64
 import contextlib
+import hmac
+import json
 import re
 import signal
 import socket
@@ -34,6 +37,15 @@ LOGGED = '[telemetry]\naccess_log = {{ path = "{folder}/access.log" }}\n'
 HTTP2 = "protocol = 'h2'\n"
 HTTP = '[listener.web]\nbind = ["127.0.0.1:{port}"]\n{listener}\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
 TLS = 'tls = {{ certificates = [{{ cert = "{folder}/cert.pem", key = "{folder}/key.pem" }}] }}'
+# A request that passes a limit, a token and changes of its fields.
+SECRET = b"no secret: the endpoint and the client of a count have it, too"
+PROTECTED = HTTP + '''[[route]]
+pool = "web"
+limits = [{{ requests = "1000000/s", key = "client" }}]
+request_headers = {{ remove = ["X-Debug"], set = {{ X-Real-IP = "{{client.ip}}" }}, add = {{ X-Tag = "count" }} }}
+response_headers = {{ remove = ["Server"], set = {{ X-Served-By = "{{endpoint}}" }} }}
+jwt = {{ keys = "{folder}/keys.json", algorithms = ["HS256"], issuer = "count", audience = ["count"], claims_to = {{ X-User = "sub" }} }}
+'''
 TCP = '[listener.web]\nmode = "tcp"\npool = "web"\nbind = ["127.0.0.1:{port}"]\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
 
 
@@ -69,6 +81,22 @@ def exchange(sock, request, requests):
 def keep_alive(port, requests):
     with socket.create_connection(("127.0.0.1", port)) as sock:
         exchange(sock, REQUEST, requests)
+
+
+def base64url(value):
+    return base64.urlsafe_b64encode(value).rstrip(b"=")
+
+
+def token():
+    claims = {"iss": "count", "aud": "count", "sub": "a", "exp": 4102444800}
+    signed = b".".join(base64url(json.dumps(part).encode()) for part in ({"alg": "HS256", "kid": "1"}, claims))
+    return signed + b"." + base64url(hmac.digest(SECRET, signed, "sha256"))
+
+
+def protected(port, requests):
+    request = REQUEST.replace(b"Accept", b"Authorization: Bearer " + token() + b"\r\nAccept")
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        exchange(sock, request, requests)
 
 
 def https(port, requests, request=REQUEST):
@@ -119,6 +147,7 @@ CASES = {
     "https-64k": (HTTP, TLS, https_64k, 1000, 250),
     "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
     "tcp": (TCP, "", client_closes, 2000, 500),
+    "protected": (PROTECTED, "", protected, 4000, 1000),
     # As keep-alive; ten filters pass it by only in the example `filters` of the crate `proxy`.
     "filtered": (HTTP.replace("listener.web", "listener.filtered"), "", keep_alive, 4000, 1000),
 }
@@ -184,6 +213,12 @@ def write_certificate(folder):
     subprocess.run(command.split(), cwd=folder, capture_output=True, check=True)
 
 
+def write_keys(folder):
+    """As a set of JSON Web Keys."""
+    key = {"kty": "oct", "kid": "1", "k": base64url(SECRET).decode()}
+    (Path(folder) / "keys.json").write_text(json.dumps({"keys": [key]}))
+
+
 def run(binary, case, requests, endpoint):
     """Instructions of a process that serves so many requests."""
     config, listener, load, _, _ = CASES[case]
@@ -191,6 +226,7 @@ def run(binary, case, requests, endpoint):
         port = free_port()
         if listener == TLS:
             write_certificate(folder)
+        write_keys(folder)
         text = config.format(port=port, endpoint=endpoint.port, listener=listener.format(folder=folder), folder=folder)
         path = Path(folder) / "evenkeel.toml"
         path.write_text(f"[runtime]\nworkers = 1\n{text}")

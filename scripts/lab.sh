@@ -52,12 +52,13 @@ quick)
     done
     ;;
 report)
-    cargo build --release -p evenkeel -p evenkeel-lab
+    cargo build --profile dist -p evenkeel
+    cargo build --release -p evenkeel-lab
     mkdir -p target/lab-report docs/lab
     names=("${@:2}")
     [ ${#names[@]} -gt 0 ] || names=("${experiments[@]}" "${own[@]}")
     for name in "${names[@]}"; do
-        run "$name" "$target/release/evenkeel-lab" target/lab-report || true
+        run "$name" "$target/release/evenkeel-lab" target/lab-report --evenkeel "$target/dist/evenkeel" || true
     done
     scripts/lab-summary.sh target/lab-report
     ;;

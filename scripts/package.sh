@@ -31,8 +31,8 @@ program() {
     local remap="--remap-path-prefix=$root=/evenkeel --remap-path-prefix=$build=/target --remap-path-prefix=$cargo_home=/cargo"
     local maps="-ffile-prefix-map=$root=/evenkeel -ffile-prefix-map=$build=/target -ffile-prefix-map=$cargo_home=/cargo"
     CARGO_ENCODED_RUSTFLAGS=${remap// /$'\x1f'} CFLAGS_x86_64_unknown_linux_musl=$maps \
-        cargo build --locked --release -p evenkeel --target "$target" --target-dir "$build"
-    local built=$build/$target/release/evenkeel
+        cargo build --locked --profile dist -p evenkeel --target "$target" --target-dir "$build"
+    local built=$build/$target/dist/evenkeel
     objcopy --only-keep-debug --compress-debug-sections "$built" "$stage/evenkeel.debug"
     objcopy --strip-unneeded --add-gnu-debuglink="$stage/evenkeel.debug" "$built" "$stage/evenkeel"
 }

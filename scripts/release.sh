@@ -9,12 +9,12 @@ work=$PWD/target/guided
 host=$(rustc -vV | sed -n 's/^host: //p')
 # The compiler's own: those of other versions may not read what it counts.
 profdata=$(rustc --print target-libdir)/../bin/llvm-profdata
-counting=$work/counting/$host/release/evenkeel
+counting=$work/counting/$host/dist/evenkeel
 lab=target/release/evenkeel-lab
 
 # With a flag of the compiler, into a folder. `--target` keeps the flag from build scripts.
 build() {
-    CARGO_ENCODED_RUSTFLAGS=$1 cargo build --release -p evenkeel --target "$host" --target-dir "$2"
+    CARGO_ENCODED_RUSTFLAGS=$1 cargo build --profile dist -p evenkeel --target "$host" --target-dir "$2"
 }
 
 # What it does in service: requests and sessions of each kind, every algorithm, things that break, new configurations.
@@ -43,7 +43,7 @@ exercise "$counting" sim sidecars --seeds 1
 
 "$profdata" merge -o "$work/profile" "$work/counts"
 build "-Cprofile-use=$work/profile" "$work/guided"
-cp "$work/guided/$host/release/evenkeel" "$work/evenkeel"
+cp "$work/guided/$host/dist/evenkeel" "$work/evenkeel"
 # For editors, beside the program that they are of.
 "$work/evenkeel" config schema >"$work/evenkeel.schema.json"
 "$work/evenkeel" sim --schema >"$work/scenario.schema.json"

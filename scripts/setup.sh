@@ -235,9 +235,10 @@ site() {
     cargo install --quiet --locked --force --no-default-features --features search --root "$site_folder" "mdbook@$mdbook_version"
 }
 
+# Without optimisation: that takes longer than what it saves on runs of seconds.
 cargo_tool() {
     if ! cargo "${1#cargo-}" --version >/dev/null 2>&1; then
-        cargo install --locked "$1"
+        cargo install --locked --debug "$1"
     fi
 }
 

@@ -119,8 +119,10 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
         };
         let set = |key: String| if key.contains("_headers.edits.") { when(key) } else { set(key) };
         let one = |key: String| set(key).replace(".match.any.", ".match.").replace(".match.not.", ".match.");
-        let value =
-            |key: String| key.replace(".match.query.", ".match.header.").replace(".match.cookie.", ".match.header.");
+        let value = |key: String| {
+            let named = [".match.query.", ".match.cookie.", ".match.map."];
+            named.iter().fold(key, |key, named| key.replace(named, ".match.header."))
+        };
         keys.into_iter().map(|key| value(one(key))).collect()
     };
     let (all, set) = (same(all), same(set));

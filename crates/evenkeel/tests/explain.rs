@@ -113,8 +113,9 @@ fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
     assert!(text(&wrong.stderr).contains("is not http://HOST/PATH"), "{}", text(&wrong.stderr));
 }
 
-/// Routes, each with a filter that answers some of its requests.
-const ANSWERING: &str = "[[route]]\nname = 'plain'\npool = 'shop'\n\
+/// Routes, each with a filter that answers some of its requests. With paths as sent, as one of them has two readings.
+const ANSWERING: &str = "[defaults]\npaths = 'as_sent'\n\
+    [[route]]\nname = 'plain'\npool = 'shop'\n\
     [[route]]\nname = 'inside'\npool = 'shop'\nmatch = { path = '/inside' }\naccess = { allow = ['10.0.0.0/8'] }\n\
     [[route]]\nname = 'closed'\npool = 'shop'\nmatch = { path = '/closed' }\nmaintenance = { allow = ['10.0.0.1'] }\n\
     [[route]]\nname = 'moved'\nmatch = { prefix = '/moved' }\nredirect = { prefix = '/new', scheme = 'https', status = 308 }\n\

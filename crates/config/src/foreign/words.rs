@@ -189,7 +189,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ),
             ("host hosts hostname servername domain domains", HOST),
             (
-                "path paths location locations prefix pathprefix acl usebackend route routes rule rules router virtualhosts",
+                "path location locations prefix pathprefix acl usebackend route routes rule rules router virtualhosts",
                 ROUTE,
             ),
             ("maxconn maxconnections connectionlimit workerconnections", "limits = { connections = <10000> }"),
@@ -393,7 +393,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "algorithm lb lbpolicy lbalgorithm lbmethod policy method strategy loadbalancing loadbalancer balancer",
                 ALGORITHM,
             ),
-            ("path paths pathprefix prefix location locations", "match = { prefix = <\"/api\"> } of a [[route]]"),
+            ("path pathprefix prefix location locations", "match = { prefix = <\"/api\"> } of a [[route]]"),
             ("option options", "health, retry, sticky or timeouts, each a key of the pool; docs/guide/coming-from.md"),
             ("iphash sourcehash", "balance = { maglev = { key = \"client-ip\" } }"),
             (

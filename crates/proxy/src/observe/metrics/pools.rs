@@ -1,6 +1,6 @@
 //! Metrics of pools: times, retries, hedges, and queued requests.
 
-use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
+use super::modes::{Speaks, forwards, is_http, is_proxied_tcp, is_tcp};
 use super::{Family, NO_LABEL, Shown};
 use crate::observe::stats::{Counter, Histogram, MirrorDrop, PoolStats, QUEUE_REJECTED};
 use evenkeel_balance::retry::Stop;
@@ -75,7 +75,7 @@ impl Shown<'_> {
             &p.retries_refused[i]
         })?;
         let help = "TCP sessions that were reset because their endpoint went down (`on_down = \"close\"`)";
-        self.by_pool(encoder, ("evenkeel_sessions_ended_down", help), is_proxied_tcp, NO_LABEL, |p, _| &p.ended_down)?;
+        self.by_pool(encoder, ("evenkeel_sessions_ended_down", help), is_tcp, NO_LABEL, |p, _| &p.ended_down)?;
         let help = "Hedged copies of slow requests: copies sent, and copies that responded first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
