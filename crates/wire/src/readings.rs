@@ -85,7 +85,7 @@ impl Readings {
     ///
     /// # Errors
     /// There are too many readings, so that those so far are not all.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, TooMany> {
+    pub fn read_next(&mut self) -> Result<Option<&[u8]>, TooMany> {
         // The least decoded reading first: each reading is found with the fewest decodings.
         let open = self.all.iter().enumerate().filter(|(_, reading)| !reading.is_done);
         let Some(at) = open.min_by_key(|(_, reading)| reading.decoded).map(|(at, _)| at) else { return Ok(None) };

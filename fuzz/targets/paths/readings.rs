@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let (mut readings, mut all) = (Readings::of(path), Vec::new());
     loop {
-        match readings.next() {
+        match readings.read_next() {
             Ok(Some(reading)) => all.push(String::from_utf8(reading.to_vec()).expect("ASCII")),
             Ok(None) => break,
             Err(_) => return assert!(has_several(path)),

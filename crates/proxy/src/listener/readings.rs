@@ -109,7 +109,7 @@ impl PathRules {
     ) -> Option<(Ambiguous, Paths)> {
         let (mut readings, mut conflict) = (Readings::of(path), None);
         while conflict.as_ref().is_none_or(|(_, setting)| *setting != Paths::Refuse) {
-            let Ok(next) = readings.next() else {
+            let Ok(next) = readings.read_next() else {
                 conflict = Some((Ambiguous { route, other: None }, self.strictest));
                 break;
             };
@@ -153,7 +153,7 @@ pub fn routes_of_readings(
     find: impl Fn(&[u8]) -> Option<RouteId>,
 ) -> Option<Vec<(String, Option<RouteId>)>> {
     let (mut readings, mut all) = (Readings::of(path), Vec::new());
-    while let Some(reading) = readings.next().ok()? {
+    while let Some(reading) = readings.read_next().ok()? {
         all.push((String::from_utf8_lossy(reading).into_owned(), find(reading)));
     }
     Some(all)

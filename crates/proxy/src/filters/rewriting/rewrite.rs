@@ -209,7 +209,10 @@ impl Found {
 
     /// Appends the query, and the client's behind it.
     fn write_query(&self, source: &Source<'_, '_, '_, '_>, client: &str, out: &mut Vec<u8>) -> Result<(), Failed> {
-        let Some(query) = &self.query else { return Ok(append(&[client.as_bytes()], out)) };
+        let Some(query) = &self.query else {
+            append(&[client.as_bytes()], out);
+            return Ok(());
+        };
         let start = out.len();
         out.push(b'?');
         query.render(source, out)?;

@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Number of counters of a map, so that workers seldom write the same.
 const SHARDS: usize = 16;
 
+/// Number that a metric shows of a map.
+type Number = fn(&Map) -> u64;
+
 /// Maps of a plan, in its order.
 #[derive(Debug, Default)]
 pub struct Maps {
@@ -96,7 +99,7 @@ impl Resource for Maps {
     }
 
     fn collect(&self, _: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let gauges: [(&str, &str, fn(&Map) -> u64); 2] = [
+        let gauges: [(&str, &str, Number); 2] = [
             ("evenkeel_map_rows", "Rows of the map", |map| map.rows() as u64),
             ("evenkeel_map_bytes", "Memory of the table of the map", |map| map.bytes() as u64),
         ];
@@ -107,7 +110,7 @@ impl Resource for Maps {
                 ConstGauge::new(value).encode(family.encode_family(&[("map", &*map.plan.name)])?)?;
             }
         }
-        let counters: [(&str, &str, fn(&Map) -> u64); 2] = [
+        let counters: [(&str, &str, Number); 2] = [
             ("evenkeel_map_unmatched", "Lookups for which no row of the map matched", Map::unmatched),
             (
                 "evenkeel_map_reload_failures",

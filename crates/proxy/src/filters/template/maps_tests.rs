@@ -4,7 +4,7 @@ use super::*;
 use evenkeel_config::plan::MapMatch;
 use std::cell::Cell;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A folder of a test, removed at its end.
 struct Folder(PathBuf);
@@ -49,7 +49,7 @@ fn find(maps: &Maps, name: &str, key: &str) -> Option<String> {
     value.map(|value| String::from_utf8(value.to_vec()).expect("text"))
 }
 
-fn of_file(file: &PathBuf, more: &str) -> String {
+fn of_file(file: &Path, more: &str) -> String {
     format!("[map.m]\nfrom = '{{header.X}}'\nfile = '{}'\n{more}", file.display())
 }
 
