@@ -12,12 +12,14 @@ pub const LIMITS_MAX: usize = 8;
 /// The key `limits` of routes.
 pub(in crate::sections) const LIMITS_KEY: Key = Key {
     name: "limits",
-    kind: Kind::List(&Kind::TableOr { table: &LIMIT, key: "use" }),
+    kind: Kind::List(&ENTRY),
     absent: Absent::Means("no limits"),
     help: "Limits on request rates and requests in flight, by client or another key. At most 8. The name of a \
         `[limit.NAME]` stands for that limit.",
     why: "",
 };
+
+static ENTRY: Kind = Kind::TableOr { table: &LIMIT, key: "use" };
 
 table! {
     static LIMIT = "limits of [[route]]",
