@@ -74,7 +74,7 @@ def table(reports):
     rivals = [f"{names[name]} {versions[name]}" for name in RIVALS if name in versions]
     rounds = max(len(runs(case, "evenkeel")) for case in cases.values())
     caption = (
-        f"evenkeel {versions.get('evenkeel', '')} at commit {machine['commit']} (`cargo build --release`), {', '.join(rivals)} "
+        f"evenkeel {versions.get('evenkeel', '')} at commit {machine['commit']} (`cargo build --profile dist`), {', '.join(rivals)} "
         f"(HAProxy with `splice-response` for 64 kB and 1 MB); {machine['cores']} cores of {machine['cpu']}, Linux "
         f"{machine['kernel']}, {reports[0]['date']}, medians of {rounds} rounds."
     )
