@@ -91,8 +91,8 @@ pub fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
     }
 }
 
-/// Fields that describe the stored bytes. They stay as they are, and none is added: a 304 has no bytes of its own, and may
-/// describe those that another client would get (RFC 9111 section 3.2).
+/// Fields that describe the stored bytes. A 304 neither changes nor adds them: it has no bytes, and may describe the bytes
+/// that another client would get (RFC 9111 section 3.2).
 const OF_BYTES: [&str; 8] = [
     "content-encoding",
     "content-length",

@@ -11,7 +11,7 @@
 //! 7. [`http2`]: HTTP/2 connections, on either side; [`body`]: the interface between both sides of a request.
 //! 8. [`core`]: state of a worker that does not depend on the plan.
 //! 9. [`observe`]: counters, metrics, the access log.
-//! 10. [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
+//! 10. [`matching`]: criteria of routes and of conditions; [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
 //! 11. [`resource`]: state of filters that all workers share; [`threads`]: threads for work that would hold a
 //!     worker for too long.
 

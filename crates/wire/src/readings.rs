@@ -52,10 +52,10 @@ pub fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The readings of a path, found one after another. The first reading is the path as sent.
+/// The readings of a path, found in turn. The first reading is the path as sent.
 #[derive(Debug)]
 pub struct Readings {
-    /// All readings so far, one behind another.
+    /// All readings so far, without gaps.
     bytes: Vec<u8>,
     all: Vec<Reading>,
     /// Copy of the reading from which others are made.

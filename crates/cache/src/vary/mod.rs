@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    /// True if a response in a coding that was fetched for a request with one `Accept-Encoding` serves a request with
-    /// another one; `-` is none.
+    /// True if a response in a coding that was fetched for one `Accept-Encoding` serves a request with another. `-` stands
+    /// for a request without the field.
     fn is_coded(coding: &str, stored_for: &str, asked: &str) -> bool {
         let field = |value: &str| match value {
             "-" => Table::default(),

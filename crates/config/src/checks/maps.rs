@@ -37,7 +37,7 @@ impl<'m> Maps<'m> {
         self.by_name.get(name).copied()
     }
 
-    /// Variables that a map needs, those of the maps that it uses among them. Ends for cycles, too.
+    /// Variables that a map and the maps below it need. Ends for cycles, too.
     fn needs(&self, name: &str) -> Vec<&'m Variable> {
         let (mut seen, mut open, mut needs) = (BTreeSet::new(), vec![name.to_owned()], Vec::new());
         while let Some(map) = open.pop().and_then(|name| self.get(&name)) {
@@ -105,7 +105,7 @@ impl<'m> Maps<'m> {
     }
 }
 
-/// Reports cycles, and uses of maps in all values of a file except those of `match` and `pool` of routes.
+/// Reports cycles, and uses of maps in values, criteria and keys. Uses in `pool` are checked with the routes.
 pub(super) fn check(root: &Section, maps: &[Arc<Map>], findings: &mut Findings) {
     let known = Maps::new(maps);
     for named in root.named("map") {

@@ -43,7 +43,8 @@ pub(super) fn check(routes: &[Placed], listeners: &[Arc<Listener>], findings: &m
 fn is_protected(route: &Route) -> bool {
     let filters = &route.filters;
     let has_path = route.matches().iter().any(|matching| {
-        matching.path != PathPattern::Any || matching.criteria.regex.is_some() || matching.criteria.ends_with.is_some()
+        let is_of_path = matching.criteria.of_path().next().is_some() || matching.criteria.ends_with.is_some();
+        matching.path != PathPattern::Any || is_of_path
     });
     let refuses = matches!(&route.action, Action::Respond(response) if response.status >= 400);
     has_path && (refuses || protects(route) || !filters.limits.is_empty())

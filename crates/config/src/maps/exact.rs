@@ -10,7 +10,7 @@ const FREE: Row = Row::MAX;
 #[derive(Debug)]
 pub(super) struct Exact {
     slots: Box<[Slot]>,
-    /// Secret, so that rows of one tenant cannot be chosen to collide with those of others.
+    /// Secret, so that a tenant cannot choose rows that collide with the rows of others.
     seeds: [u64; 2],
 }
 

@@ -127,7 +127,7 @@ pub(super) const INTERCEPT: Key = Key {
     why: "An application has reasons for its errors, and its clients may read them.",
 };
 
-/// Sources of a page, of which each page has one.
+/// Sources of a page. Each page has exactly one.
 const SOURCES: [&str; 4] = ["file", "errorfile", "body", "pool"];
 
 /// Reports pages without a source, and keys that say nothing for their source.

@@ -288,7 +288,7 @@ impl Site<'_> {
             "handle_errors" => {
                 return directive.lost(
                     "errors of endpoints pass as they are",
-                    "error_pages for evenkeel's own",
+                    "error_pages of the routes, with intercept",
                     self.ledger,
                 );
             }

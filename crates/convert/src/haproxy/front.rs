@@ -114,10 +114,11 @@ impl Front<'_> {
                     _ => ledger.changes(item.line, "its value was not understood", "set limits.connections by hand"),
                 },
                 ("errorfile", status) => {
+                    let file = item.word(2);
                     let todo = format!(
-                        "write the body alone into a file, and error_pages = [{{ status = [{status}], file = \"FILE.html\" }}]"
+                        "write error_pages = [{{ status = [{status}], errorfile = \"{file}\" }}] into the listener"
                     );
-                    ledger.changes(item.line, "its file has a head; pages here are bodies only", todo);
+                    ledger.changes(item.line, "the page is not carried over", todo);
                 }
                 _ => {}
             }

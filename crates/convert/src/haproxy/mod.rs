@@ -224,11 +224,10 @@ impl Proxy<'_> {
             backend.rules = self.rules(process, tables, ledger);
         }
         for item in self.items.iter().filter(|item| item.word(0) == "errorfile") {
-            let todo = format!(
-                "write the body alone into a file, and error_pages = [{{ status = [{}], file = \"FILE.html\" }}]",
-                item.word(1)
-            );
-            ledger.changes(item.line, "its file has a head; pages here are bodies only", todo);
+            let (status, file) = (item.word(1), item.word(2));
+            let todo =
+                format!("write error_pages = [{{ status = [{status}], errorfile = \"{file}\" }}] into the routes");
+            ledger.changes(item.line, "the page is not carried over", todo);
         }
         backends.insert(name.clone(), backend);
     }

@@ -18,7 +18,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/answering", &["maintenance", "redirect", "respond", "error_pages"]),
     ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
     ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
-    ("proxy/filters/caching", &["trial", "cache", "anew", "behind", "responses", "fetch", "rules"]),
+    ("proxy/filters/caching", &["trial", "cache collapse", "anew", "behind", "responses", "fetch", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes", "conditions"]),
     ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
     ("proxy/filters/load", &["field", "report"]),

@@ -1,6 +1,6 @@
 //! Fetches of responses that are under way, so that requests for the same response share a fetch (request collapsing).
 //! Shared by all workers. Requests wait until the head of the response has arrived, and then read its body as it grows.
-//! Fetches for requests that the last known `Vary` of a key tells apart are separate.
+//! Requests whose values differ in a field of the last known `Vary` of their key have separate fetches.
 
 #![expect(
     clippy::disallowed_types,
@@ -83,8 +83,8 @@ pub enum End {
     Refused,
     /// No endpoint has responded, or with an error that a stale response may replace. Otherwise like `Refused`.
     Erred,
-    /// There is no response, only a part of it, or it was purged before its end, or there was no room for it. The oldest
-    /// request that waits fetches it next.
+    /// The response did not come, was cut off, was purged before its end, or found no room. The oldest request that waits
+    /// fetches it next.
     Failed,
 }
 

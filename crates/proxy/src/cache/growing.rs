@@ -100,7 +100,7 @@ impl Growing {
         Arc::new(Growing { head, length, began, state: Mutex::new(state) })
     }
 
-    /// A reader of these bytes of the body; `None` if the beginning is no longer here.
+    /// Adds a reader of these bytes of the body. `None` if the first of them were dropped.
     pub fn reader(self: &Arc<Growing>, bytes: std::ops::Range<u64>) -> Option<Reader> {
         let mut state = self.state();
         if state.is_passed || matches!(state.end, Some(End::Cut)) {

@@ -1,4 +1,4 @@
-//! Readers of a growing body, one after the other and in threads.
+//! Readers of a growing body, in turn and in threads.
 
 use super::*;
 use evenkeel_cache::lookup::Lookup;

@@ -180,7 +180,7 @@ mod tests {
         for why in refusals.into_iter().chain([None, Some(Why::Part), Some(Why::Whole)]) {
             let counts = CacheCounts::default();
             Outcome { why, ..miss }.count(&counts);
-            // Validated, and not stored again: that is no response that is not stored.
+            // A validated response does not count as not stored.
             Outcome { why, forward_status: Some(304), ..miss }.count(&counts);
             let refused: Vec<u64> = counts.refused.iter().map(|reason| reason.get()).collect();
             assert_eq!((counts.results[CacheResult::NotStored as usize].get(), refused.iter().sum::<u64>()), (1, 1));

@@ -1,4 +1,4 @@
-//! Reasons for which responses are not stored: those of the rules, and those of this proxy.
+//! Reasons for which responses are not stored, by the rules or by this proxy.
 
 use evenkeel_cache::refusal::Refusal;
 
@@ -9,7 +9,7 @@ pub const PART: Reason = ("part", "part of what is not stored");
 pub const WHOLE: Reason = ("part_of_fetched", "part, the whole is fetched behind it");
 pub const NO_RESPONSE: Reason = ("no_response", "the endpoint gave no response");
 
-/// Reasons beyond those of the rules.
+/// Reasons that this proxy adds to the rules.
 pub const FURTHER: [Reason; 3] = [PART, WHOLE, NO_RESPONSE];
 
 /// Number of [`reasons`].

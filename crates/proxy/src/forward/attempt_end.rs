@@ -64,7 +64,7 @@ impl From<Unreachable> for Failed {
     }
 }
 
-/// Ends an attempt whose response has begun and does not reach its end. The endpoint is no concern of it any more.
+/// Ends an attempt whose response has begun and does not reach its end. It does not count against the endpoint.
 #[cold]
 pub(super) fn failed_within(record: &Record<'_>, fault: Fault) -> Failed {
     if let Some((_, why)) = fault.reply_within() {

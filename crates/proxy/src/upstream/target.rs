@@ -84,7 +84,7 @@ impl Target {
         if let Target::Pool(pool) = self { Some(pool) } else { None }
     }
 
-    /// The pools; those of a split in the order of the file.
+    /// The pools; a split has them in the order of the file.
     pub fn pools(&self) -> impl Iterator<Item = &Rc<WorkerPool>> {
         let split = if let Target::Split(split) = self { &split.pools[..] } else { &[] };
         let choice = if let Target::Choice(pools) = self { Some(pools.values()) } else { None };

@@ -637,7 +637,7 @@ fn if_too_many_have_no_client_the_oldest_who_waits_fetches_the_response_next() {
     }
 }
 
-/// All of them fail at once: nobody waits for the failure of another.
+/// All of them fail at once, without waiting for each other.
 #[test]
 fn an_error_that_is_not_stored_is_followed_by_the_stale_response_for_all_who_wait() {
     let stepped = Stepped::new();

@@ -22,7 +22,7 @@ fn a_wall_clock_that_is_set_changes_no_age() {
     for step in [HOUR_MS, -HOUR_MS, -HOUR_MS, HOUR_MS] {
         numbers.step_cache_wall_clock(step);
         assert!(age(&proxy, "/a") < 30, "after {step} ms");
-        // What is stored meanwhile has a date of its own, and an age from then on.
+        // A response that is stored meanwhile has its own date, and an age from then on.
         let path = format!("/{step}-{}", endpoint.seen().len());
         assert_eq!(get(&mut client, &path, "").1, "fwd=uri-miss; ttl=60; stored");
         assert!(age(&proxy, &path) < 30, "after {step} ms");
@@ -53,7 +53,7 @@ fn a_reload_changes_no_age_while_the_wall_clock_is_wrong() {
     assert_eq!(endpoint.seen().len(), 2);
 }
 
-/// A coding that an endpoint chooses as servers do: the first of its own that the client accepts.
+/// Coding that an endpoint chooses as servers do: its first coding that the client accepts.
 fn chosen(accept: &str, own: &[&'static str]) -> Option<&'static str> {
     let weight = |coding: &str| {
         let of = |name: &str| {

@@ -129,7 +129,7 @@ fn values<'h>((set, add): Values<'h>) -> impl Iterator<Item = &'h Template> {
 }
 
 impl RequestHeaders {
-    /// Values with variables, those of edits included.
+    /// Values with variables, also of edits.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let edits = self.edits.iter().map(|edit| (&edit.set, &edit.add));
         std::iter::once((&self.set, &self.add)).chain(edits).flat_map(values)
@@ -142,7 +142,7 @@ impl RequestHeaders {
 }
 
 impl ResponseHeaders {
-    /// Values with variables, those of edits included.
+    /// Values with variables, also of edits.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let edits = self.edits.iter().map(|edit| (&edit.set, &edit.add));
         std::iter::once((&self.set, &self.add)).chain(edits).flat_map(values)

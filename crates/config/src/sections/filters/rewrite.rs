@@ -283,7 +283,7 @@ fn parameters(matching: &RouteMatch) -> Vec<String> {
 }
 
 impl Rewrite {
-    /// Expression with its replacement, if the rewrite has one.
+    /// Expression and its replacement; `None` without an expression.
     pub fn found(&self) -> Option<(&Arc<str>, Extent, &Template)> {
         let whole = self.regex.as_ref().map(|text| (text, Extent::Whole));
         let (text, extent) = whole.or_else(|| self.search.as_ref().map(|text| (text, Extent::Part)))?;

@@ -69,7 +69,7 @@ table! {
 }
 
 impl Expected {
-    /// Regular expression, if a value has to match one.
+    /// Regular expression that a value has to match, if any.
     pub fn expression(&self) -> Option<(&Arc<str>, Extent)> {
         let whole = self.regex.as_ref().map(|text| (text, Extent::Whole));
         whole.or_else(|| self.search.as_ref().map(|text| (text, Extent::Part)))

@@ -76,7 +76,9 @@ pub(crate) fn respond(words: &[String], default: u64) -> Result<(Action, RouteKe
                 fields.insert(key!("response_headers.set"), name, text);
             }
             "default-errorfiles" => {}
-            "errorfile" | "errorfiles" => return Err("its file has a head; pages here are bodies only".to_string()),
+            "errorfile" | "errorfiles" => {
+                return Err("its file has a head, and `respond` sends a body only".to_string());
+            }
             other => return Err(format!("`{other}` of a response is not known")),
         }
     }

@@ -1,18 +1,20 @@
 //! Filter that answers requests with stored responses, and stores responses of endpoints. Its place is behind all
 //! filters that change requests, so that it sees requests as endpoints would get them, and before the filters that
 //! change responses, so that it stores responses as endpoints sent them.
-//! Long because a request, its wait and its response are one decision after the other on the same facts.
+//! Long because a request and its response are one decision after the other on the same facts. Requests share
+//! fetches in [`collapse`](super::collapse).
 
 use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};
+use super::collapse::growing_response;
 use super::fetch::{Asked, Fetch};
-use super::responses::{Responses, from_stored, with_fields};
+use super::responses::{Responses, from_stored};
 use crate::body::response::Response;
 use crate::cache::counts::CacheCounts;
 use crate::cache::disk;
 use crate::cache::encodings::Whole;
 use crate::cache::filling::{Ending, Filling, Stay};
-use crate::cache::flights::{End, Follow, Followed, Lead, Role};
+use crate::cache::flights::{End, Lead, Role};
 use crate::cache::growing::Growing;
 use crate::cache::outcome::{Cached, Fate, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
@@ -21,8 +23,7 @@ use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Response
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
-use evenkeel_balance::{Clock, Instant};
-use evenkeel_cache::answer::Answer;
+use evenkeel_balance::Clock;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::freshen::is_for;
 use evenkeel_cache::invalidate;
@@ -38,8 +39,7 @@ use evenkeel_cache::stored::{Stored, Terms};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_disk::{Loaded, Read};
-use evenkeel_net::event_loop::alarm::timeout;
-use evenkeel_wire::head::{Edits, Fields, Request};
+use evenkeel_wire::head::{Edits, Request};
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Filter of a route with `cache`.
-struct Caching(Rc<Cache>);
+pub(super) struct Caching(Rc<Cache>);
 
 /// Cache of a route for a worker.
 pub struct Cache {
@@ -56,7 +56,7 @@ pub struct Cache {
     pub(super) collapse: Option<Duration>,
     is_by_user: bool,
     has_status_field: bool,
-    counts: Arc<CacheCounts>,
+    pub(super) counts: Arc<CacheCounts>,
     behind: Behind,
 }
 
@@ -88,17 +88,17 @@ pub(super) struct Wish {
     pub lookup: Lookup,
     pub key: Key,
     /// True if the request has waited for the request of another client.
-    is_collapsed: bool,
+    pub is_collapsed: bool,
     /// True if that request got no response, or an error that a stale response may replace.
-    has_erred: bool,
+    pub has_erred: bool,
     /// Duty to fetch the response for others.
-    lead: Option<Lead>,
+    pub lead: Option<Lead>,
     /// Result of a look at the disk.
-    disk: OnDisk,
+    pub disk: OnDisk,
 }
 
 /// Result of a look at the disk of the cache.
-enum OnDisk {
+pub(super) enum OnDisk {
     NotAsked,
     /// Nothing was found, or the disk was too slow.
     Nothing,
@@ -211,7 +211,7 @@ impl Cache {
 
     /// Answers a request with a stored response, lets it wait for the response that another request fetches, or
     /// prepares it for the endpoint. `wait`: the longest time that it may still wait.
-    fn look(
+    pub(super) fn look(
         self: &Rc<Cache>,
         own: &mut Own<Stage>,
         cx: &mut Exchange<'_>,
@@ -368,71 +368,6 @@ impl Cache {
         Some((found.object.clone(), found.stale_from))
     }
 
-    /// Role of a request in the fetch of its response. `copy`: the request with its changes, once it is needed.
-    fn join(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
-        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
-        let is_current = |growing: &Growing| self.is_current(&wish.key, growing, now);
-        flights.join(&wish.key, |vary| varying(head, copy, vary), now, is_current)
-    }
-
-    /// Role of a request that does not fetch the whole response.
-    fn other(&self, cx: &Exchange<'_>, wish: &Wish, head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>) -> Role {
-        let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
-        let growing = flights.growing(&wish.key, |vary| varying(head, copy, vary));
-        growing.filter(|growing| self.is_current(&wish.key, growing, now)).map_or(Role::Alone, Role::Reads)
-    }
-
-    /// True if later requests may have a response that is arriving: it was not purged, and its endpoint continues.
-    fn is_current(&self, key: &Key, growing: &Growing, now: Instant) -> bool {
-        let is_silent = self.collapse.is_some_and(|wait| growing.silence_ns(now) > wait.as_nanos() as u64);
-        !is_silent && !self.responses.shared.store.is_purged_since(key.into(), &growing.head, growing.began)
-    }
-
-    /// Waits for the response that another request fetches.
-    fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
-        let (cache, began) = (self.clone(), cx.core.clock.now());
-        Caching::wait(timeout(wait, follow), move |followed, own, cx, head| {
-            // The disk had nothing before, and a response fetched since is in memory, unless others are used more.
-            let mut wish = Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish };
-            let left = wait.checked_sub(Duration::from_nanos(cx.core.clock.now().since(began)));
-            match followed {
-                // It begins with another look, as responses that were stored before may serve it.
-                Some(Followed::Reads(_)) => cache.look(own, cx, head, wish, left),
-                Some(Followed::Leads(lead)) => {
-                    wish.lead = Some(lead);
-                    cache.look(own, cx, head, wish, left)
-                }
-                // A request that has waited for a response does not wait again.
-                Some(Followed::Ended(end)) => {
-                    wish.has_erred = end == End::Erred;
-                    cache.look(own, cx, head, wish, None)
-                }
-                None => cache.look(own, cx, head, wish, None),
-            }
-        })
-    }
-
-    /// Answers a request with a response that is arriving; `None` if that does not serve it.
-    fn read_growing(
-        self: &Rc<Cache>,
-        cx: &mut Exchange<'_>,
-        asked: &mut Asked,
-        wish: &Wish,
-        growing: &Arc<Growing>,
-    ) -> Option<Verdict> {
-        let (request, now) = (asked.request(), self.responses.moment(cx.core));
-        let is_served = vary::serves(&growing.head, &request, &self.responses.policy)
-            && matches!(decide(&growing.head, &wish.lookup, now), Decision::Fresh | Decision::StaleAccepted);
-        if !is_served || cx.facts.is_http10 && growing.length.is_none() {
-            return None;
-        }
-        let response = growing_response(cx, growing, &request, now, Some(&self.counts))?;
-        let ttl = Some(growing.head.terms.ttl(now));
-        let outcome = Outcome { ttl, is_collapsed: true, ..Outcome::default() };
-        cx.facts.cached.set(Some(Cached::known(outcome).into()));
-        Some(Verdict::Answer(response))
-    }
-
     /// Counts a response that the client gets, and changes its fields.
     fn answered(&self, cached: &Cached, head: &mut ResponseHead<'_, '_, '_>) {
         cached.count(&self.counts);
@@ -559,11 +494,6 @@ impl Cache {
     }
 }
 
-/// Values of the fields in `Vary` that a request has. `copy`: the request with its changes, once it is needed.
-fn varying(head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>, vary: &Fields<'_, '_>) -> Option<Vec<u8>> {
-    vary::write(&copy.get_or_insert_with(|| Asked::of(head.request, head.edits)).request(), vary)
-}
-
 /// Answers a request with a stored response. `copy`: the request with its changes, if it was copied before.
 fn answer(
     cx: &mut Exchange<'_>,
@@ -627,36 +557,6 @@ fn has_conditions(edits: &Edits) -> bool {
 pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.facts.serves_stored.set(true);
     from_stored(entry, request, now)
-}
-
-/// Response that is arriving, turned into the response to a request: the whole, a part of it, or a 304. `None` if its
-/// beginning is gone.
-fn growing_response(
-    cx: &Exchange<'_>,
-    growing: &Arc<Growing>,
-    request: &Request<'_, '_>,
-    now: Moment,
-    counts: Option<&Arc<CacheCounts>>,
-) -> Option<Response> {
-    cx.facts.serves_stored.set(true);
-    // Without a length there are no parts, as for an empty body.
-    let answer = Answer::new(&growing.head, request, growing.length.unwrap_or(0));
-    let bytes = match (&answer.body, answer.status) {
-        (_, 304 | 416) => None,
-        (Some(part), 206) => Some(part.clone()),
-        _ => Some(0..growing.length.unwrap_or(u64::MAX)),
-    };
-    let response = match bytes {
-        Some(bytes) => {
-            let reader = growing.reader(bytes)?;
-            Response::growing(match counts {
-                Some(counts) => reader.counted(counts),
-                None => reader,
-            })
-        }
-        None => Response::page("", bytes::Bytes::new()),
-    };
-    Some(with_fields(response, &answer, &growing.head, now))
 }
 
 #[cold]

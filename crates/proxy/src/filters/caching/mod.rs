@@ -5,6 +5,7 @@
 mod anew;
 mod behind;
 pub mod cache;
+mod collapse;
 mod fetch;
 mod responses;
 mod rules;

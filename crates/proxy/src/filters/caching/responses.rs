@@ -151,7 +151,7 @@ impl Responses {
     }
 }
 
-/// Response to a request, made of a stored response, or of one like it.
+/// Response to a request, made of a stored response, or of a response in the same form.
 pub fn from_stored(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {

@@ -25,8 +25,8 @@ use std::sync::Arc;
 struct RequestHeaders {
     /// Changes in their order, each for the requests that meet its condition.
     edits: Box<[(Option<RequestWhen>, Changes)]>,
-    /// Maps that the conditions of edits may use.
-    lookups: Lookups,
+    /// Maps that conditions may use; `None` without a condition.
+    lookups: Option<Lookups>,
     summary: String,
 }
 
@@ -65,7 +65,7 @@ impl RequestHeaders {
         let all = std::iter::once(first).chain(edits.iter().map(edit));
         let edits: Box<[_]> = all.filter(|(_, changes)| !changes.is_empty()).collect();
         let summary = summary(edits.iter().map(|(when, changes)| (when.is_some(), changes)));
-        let lookups = Lookups::new(maps, &path);
+        let lookups = edits.iter().any(|(when, _)| when.is_some()).then(|| Lookups::new(maps, &path));
         (!edits.is_empty()).then_some(RequestHeaders { edits, lookups, summary })
     }
 
@@ -74,13 +74,14 @@ impl RequestHeaders {
     /// # Errors
     /// The response to a request that cannot be changed.
     fn apply(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<(), Response> {
-        let values = Values { lookups: &self.lookups, cx };
+        let values = self.lookups.as_ref().map(|lookups| Values { lookups, cx });
         let mut sender = None;
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
         let mut applied = Ok(());
         for (when, changes) in &self.edits {
             if let Some(when) = when {
-                let sender = sender.get_or_insert_with(|| Sender { maps: Some(&values), ..cx.sender() });
+                let sender =
+                    sender.get_or_insert_with(|| Sender { maps: values.as_ref().map(|all| all as _), ..cx.sender() });
                 if !when.meets(head.request, head.edits.added(), sender) {
                     continue;
                 }

@@ -28,8 +28,8 @@ struct ResponseHeaders {
     security: bool,
     /// Changes in their order, each for the responses that meet its condition.
     edits: Box<[(Option<When>, Changes)]>,
-    /// Maps that conditions for requests may use.
-    lookups: Lookups,
+    /// Maps that conditions for requests may use; `None` without a condition.
+    lookups: Option<Lookups>,
     /// Values of the request that templates use, kept when the request comes.
     kept: Box<[Value]>,
     summary: String,
@@ -112,7 +112,7 @@ impl ResponseHeaders {
             (true, false) => format!("security fields; {changed}"),
             (false, _) => changed,
         };
-        let lookups = Lookups::new(maps, &path);
+        let lookups = edits.iter().any(|(when, _)| when.is_some()).then(|| Lookups::new(maps, &path));
         Some(ResponseHeaders { security: *security, edits, lookups, kept, summary })
     }
 
@@ -170,8 +170,8 @@ impl Filter for ResponseHeaders {
             text
         };
         let texts = self.kept.iter().map(text).collect();
-        let values = Values { lookups: &self.lookups, cx };
-        let sender = Sender { maps: Some(&values), ..cx.sender() };
+        let values = self.lookups.as_ref().map(|lookups| Values { lookups, cx });
+        let sender = Sender { maps: values.as_ref().map(|all| all as _), ..cx.sender() };
         let meets = |(when, _): &(Option<When>, Changes)| {
             let of_request = when.as_ref().and_then(When::of_request);
             of_request.is_none_or(|of_request| of_request.meets(head.request, &[], &sender))

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Steps that the regular expressions of a map may take for a value of at most
-/// [`VALUE_MAX`](super::value::VALUE_MAX): as many as those of all routes.
+/// [`VALUE_MAX`](super::value::VALUE_MAX): as many as all routes may take.
 const STEPS_MAX: u32 = crate::peer::sender::STEPS_MAX;
 
 /// A map as a worker looks values up in it.

@@ -40,7 +40,7 @@ pub struct Map {
     regex_size: usize,
     table: Published<MapTable>,
     files: WatchedFiles,
-    /// True if the file has changed and its rows are not those of the table.
+    /// True if the file has changed and the table does not have its rows.
     is_behind: AtomicBool,
     counts: Arc<Counts>,
 }
@@ -53,7 +53,7 @@ struct Counts {
     unmatched: [Shard; SHARDS],
 }
 
-/// A counter on a cache line of its own.
+/// A counter that shares no cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Shard(AtomicU64);
@@ -175,7 +175,7 @@ impl Map {
         Ok(Map { plan: plan.clone(), allowed, regex_size, table, files, is_behind: AtomicBool::new(false), counts })
     }
 
-    /// True if the table is that of this map, too.
+    /// True if this map would have the same table.
     fn is_for(&self, plan: &plan::Map, allowed: Option<&Arc<[Arc<str>]>>, regex_size: usize) -> bool {
         (&*self.plan, self.allowed.as_ref(), self.regex_size) == (plan, allowed, regex_size)
             && !self.is_behind.load(Ordering::Relaxed)

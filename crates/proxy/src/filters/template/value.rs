@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// at common servers.
 pub const VALUE_MAX: usize = 8 * 1024;
 
-/// Value of a request that did not fit, in the place of which it is kept for the response.
+/// Mark that is kept for the response instead of a value of the request that did not fit.
 pub const UNFIT: &[u8] = b"\0";
 
 /// A template, prepared for the requests or responses of a route.
