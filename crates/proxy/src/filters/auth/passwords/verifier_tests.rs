@@ -15,9 +15,10 @@ const NOW: Instant = Instant(1);
 
 /// A verifier whose threads report each job and wait for a permit; a password is right if it is the hash.
 struct Held {
+    /// Dropped before the verifier, whose drop waits for its threads.
+    permits: Sender<()>,
     verifier: Verifier,
     begun: Receiver<String>,
-    permits: Sender<()>,
     users: Users,
 }
 
