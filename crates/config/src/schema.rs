@@ -80,9 +80,24 @@ fn of_kind(kind: &Kind) -> Value {
         }),
         Kind::Tables(table) => json!({ "type": "array", "minItems": 1, "items": of_table(table) }),
         Kind::TableOrTables(table) => json!({ "anyOf": [of_table(table), of_kind(&Kind::Tables(table))] }),
+        Kind::TablesBy { table, key } => json!({ "anyOf": [
+            of_kind(&Kind::Tables(table)),
+            { "type": "object", "minProperties": 1, "additionalProperties": without(of_table(table), key) },
+        ] }),
         Kind::Open => json!({ "type": "object" }),
         Kind::Balance => balance(),
     }
+}
+
+/// Schema of a table without one of its keys.
+fn without(mut table: Value, key: &str) -> Value {
+    if let Some(properties) = table["properties"].as_object_mut() {
+        properties.remove(key);
+    }
+    if let Some(required) = table["required"].as_array_mut() {
+        required.retain(|one| one != key);
+    }
+    table
 }
 
 /// String type that matches a regular expression or contains a variable reference.

@@ -143,7 +143,10 @@ impl Value {
             (Text(_), Kind::Choice(_) | Kind::Text(_) | Kind::TableOrWord { .. } | Kind::Balance) => true,
             (List(all), Kind::List(of) | Kind::OneOrList(of)) => all.iter().all(|one| one.fits(of)),
             (one, Kind::OneOrList(of)) => one.fits(of),
-            (List(all), Kind::Tables(of) | Kind::TableOrTables(of)) => all.iter().all(|one| one.fits(&Kind::Table(of))),
+            (Table(all), Kind::TablesBy { table, .. }) => all.iter().all(|(_, one)| one.fits(&Kind::Table(table))),
+            (List(all), Kind::Tables(of) | Kind::TableOrTables(of) | Kind::TablesBy { table: of, .. }) => {
+                all.iter().all(|one| one.fits(&Kind::Table(of)))
+            }
             (
                 Table(all),
                 Kind::Table(of)

@@ -123,6 +123,9 @@ impl Links<'_> {
                 format!("{}, or its `{key}` as a {what}", (self.to_table)(table))
             }
             Kind::TableOrTables(table) => format!("table, or array of them: {}", (self.to_table)(table)),
+            Kind::TablesBy { table, key } => {
+                format!("array of tables, or table by `{key}`: {}", (self.to_table)(table))
+            }
             Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", (self.to_table)(table)),
             Kind::Open => "table".to_string(),
             Kind::TableOrBool(table) => format!("boolean, or table: {}", (self.to_table)(table)),

@@ -142,7 +142,7 @@ impl<T: Field> Field for Vec<(Arc<str>, T)> {
 fn element(kind: &Kind) -> Kind {
     match *kind {
         Kind::List(of) | Kind::OneOrList(of) => *of,
-        Kind::Tables(table) | Kind::TableOrTables(table) => Kind::Table(table),
+        Kind::Tables(table) | Kind::TableOrTables(table) | Kind::TablesBy { table, .. } => Kind::Table(table),
         other => other,
     }
 }

@@ -74,7 +74,10 @@ impl Hiding<'_> {
             (Kind::List(of) | Kind::OneOrList(of), Tree::List(nodes)) => {
                 nodes.iter().for_each(|node| self.value(of, node))
             }
-            (Kind::Tables(table) | Kind::TableOrTables(table), Tree::List(nodes)) => {
+            (Kind::TablesBy { table, .. }, Tree::Table(all)) => {
+                all.entries.iter().for_each(|entry| self.value(&Kind::Table(table), &entry.node));
+            }
+            (Kind::Tables(table) | Kind::TableOrTables(table) | Kind::TablesBy { table, .. }, Tree::List(nodes)) => {
                 nodes.iter().for_each(|node| self.value(&Kind::Table(table), node));
             }
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => {}
@@ -191,7 +194,7 @@ mod tests {
         let (begin, end) = match kind {
             Kind::Named(_) => ("{ n = ", " }"),
             Kind::Map { .. } => ("{ X-N = ", " }"),
-            Kind::Tables(_) | Kind::List(_) => ("[", "]"),
+            Kind::Tables(_) | Kind::TablesBy { .. } | Kind::List(_) => ("[", "]"),
             _ => ("", ""),
         };
         open.push_str(begin);

@@ -122,6 +122,12 @@ pub enum Kind {
     Tables(&'static Table),
     /// Table, or an array of tables; read as a list.
     TableOrTables(&'static Table),
+    /// Array of tables, or a table of tables, whose keys are values of a key of these; read as a list.
+    TablesBy {
+        table: &'static Table,
+        /// Key with a list of values.
+        key: &'static str,
+    },
     /// Table without rows, for callers that inspect the tree.
     Open,
     /// Algorithm: its name, or a table with its name as the only key and its parameters as value.
@@ -168,6 +174,9 @@ impl fmt::Display for Kind {
             Kind::Open => f.write_str("a table"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
             Kind::TableOrTables(table) => write!(f, "a table, or an array of tables, of {}", names(table)),
+            Kind::TablesBy { table, key } => {
+                write!(f, "an array of tables, or a table for each {key}, of {}", names(table))
+            }
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
         }
     }
@@ -179,6 +188,7 @@ impl Kind {
         match *self {
             Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
             Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } | Kind::TableOrTables(table) => Some(table),
+            Kind::TablesBy { table, .. } => Some(table),
             Kind::List(of) | Kind::OneOrList(of) | Kind::Map { of, .. } => of.table(),
             _ => None,
         }
@@ -199,7 +209,7 @@ impl Kind {
             Kind::OneOrList(_) => "a value or an array",
             Kind::Table(_) | Kind::Named(_) | Kind::Map { .. } | Kind::Open => "a table",
             Kind::Tables(_) => "an array of tables",
-            Kind::TableOrTables(_) => "a table or an array of tables",
+            Kind::TableOrTables(_) | Kind::TablesBy { .. } => "a table or an array of tables",
             Kind::TableOr { table, key } if table.is_number(key) => "a number or a table",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
             Kind::TableOrWord { .. } => "a table or a word",

@@ -9,7 +9,7 @@ use crate::foreign;
 use crate::form::Form;
 use crate::nearest::suggest;
 use crate::quantity;
-use crate::tree::{Node, Tree, quoted};
+use crate::tree::{Entry, Node, Tree, quoted};
 
 impl Reader<'_> {
     /// Reads the value of `key`.
@@ -91,8 +91,12 @@ impl Reader<'_> {
             (Kind::Open, Tree::Table(_)) => Value::Open,
             (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
             (Kind::Map { keys, of }, Tree::Table(inner)) => Value::Map(self.map(keys, of, inner)),
-            (Kind::Tables(table) | Kind::TableOrTables(table), Tree::List(nodes)) => {
+            (Kind::Tables(table) | Kind::TableOrTables(table) | Kind::TablesBy { table, .. }, Tree::List(nodes)) => {
                 self.list(key, &Kind::Table(table), nodes, node)
+            }
+            (Kind::TablesBy { table, key: by }, Tree::Table(inner)) => {
+                let nodes: Vec<Node> = inner.entries.iter().map(|entry| self.keyed_by(by, entry)).collect();
+                self.list(key, &Kind::Table(table), &nodes, node)
             }
             (Kind::TableOrTables(table), Tree::Table(_)) => {
                 self.list(key, &Kind::Table(table), std::slice::from_ref(node), node)
@@ -131,6 +135,25 @@ impl Reader<'_> {
         }
         let read = |n: &Node| Located { span: n.span, value: self.value(key, of, n) };
         Value::List(nodes.iter().map(read).collect())
+    }
+
+    /// The table of an entry, with the entry's key as the only value of `by`.
+    fn keyed_by(&mut self, by: &str, entry: &Entry) -> Node {
+        let Tree::Table(mut table) = entry.node.tree.clone() else { return entry.node.clone() };
+        if let Some(other) = table.get(by) {
+            let message = format!("\"{by}\" is set in the table for {}, whose key is its {by}", quoted(&entry.key));
+            self.findings.add(Code::Contradiction, other.node.span, message).help("leave it out");
+        }
+        let is_number = !entry.key.is_empty() && entry.key.bytes().all(|byte| byte.is_ascii_digit());
+        let tree = match is_number {
+            true => Tree::Int(entry.key.parse().ok(), entry.key.clone()),
+            false => Tree::Text(entry.key.clone()),
+        };
+        let list = Tree::List(vec![Node { span: entry.key_span, tree }]);
+        let node = Node { span: entry.key_span, tree: list };
+        table.entries.retain(|other| other.key != by);
+        table.entries.insert(0, Entry { key: by.to_owned(), key_span: entry.key_span, node });
+        Node { span: entry.node.span, tree: Tree::Table(table) }
     }
 
     /// Reads a string or number that stands for a table with a single key.
@@ -215,7 +238,9 @@ impl Reader<'_> {
             (Kind::Tables(table), Tree::Table(_)) if table.path.starts_with("[[") => {
                 format!("write {}, with two brackets", table.path)
             }
-            (Kind::Tables(table), _) => format!("write {}", example_of(key, kind, table)),
+            (Kind::Tables(table) | Kind::TablesBy { table, .. }, _) => {
+                format!("write {}", example_of(key, kind, table))
+            }
             (Kind::Map { .. }, _) => format!("write {key} = {{ KEY = VALUE }}; allowed: {kind}"),
             (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
             _ => format!("allowed: {kind}"),
@@ -238,7 +263,8 @@ fn example_of(key: &str, kind: &Kind, table: &Table) -> String {
         true => ("...".to_owned(), table.keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
         false => (required.join(", "), String::new()),
     };
-    let (open, close) = if matches!(kind, Kind::Tables(_)) { ("[{ ", " }]") } else { ("{ ", " }") };
+    let is_list = matches!(kind, Kind::Tables(_) | Kind::TablesBy { .. });
+    let (open, close) = if is_list { ("[{ ", " }]") } else { ("{ ", " }") };
     let of = if names.is_empty() { String::new() } else { format!(", of {names}") };
     format!("{key} = {open}{inner}{close}{of}")
 }
