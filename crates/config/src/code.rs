@@ -96,6 +96,7 @@ codes! {
     Error   NoPlane           "EK0216" "a plane that this machine does not provide"
     Error   UnknownLimit      "EK0217" "unknown limit"
     Error   UnknownMap        "EK0218" "a map that does not exist, or whose input is not known at its place"
+    Error   UnknownRoute      "EK0219" "unknown route"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool can get traffic"

@@ -221,3 +221,30 @@ fn requests_are_hashed_by_the_key_that_shadows_have_after_a_reload() {
     let keyed: Vec<bool> = remembered.recent.iter().flat_map(|of| &of.rows).map(|row| row.keyed).collect();
     assert_eq!(keyed, [false, true]);
 }
+
+#[test]
+fn a_request_that_another_route_answers_is_explained_with_the_filters_of_both() {
+    let endpoint = Endpoint::saying("page");
+    let routes = "[pool.down]\nendpoints = [{ addr = '127.0.0.1:2', drain = true }]\n\
+                  [[route]]\nname = 'app'\npool = 'down'\nerror_pages = { 503 = { route = 'page', path = '/x' } }\n\
+                  [[route]]\nname = 'page'\npool = 'web'\ninternal = true\nresponse_headers = { set = { X-A = '1' } }\n";
+    let proxy = Proxy::with(&[endpoint.addr], "", "", &format!("{routes}{ALL}"));
+    assert_eq!(proxy.client().get("/").status(), 503);
+    wait_until("it is kept", || !kept(&proxy).is_empty());
+    let one = kept(&proxy).remove(0);
+    let did = |name: &str| one.filters.iter().find(|step| &*step.name == name).map(|step| &*step.did);
+    assert_eq!(did("error_pages"), Some("had route \"page\" answer"), "{one:?}");
+    assert!(did("response_headers").is_some(), "{one:?}");
+    assert_eq!((&*one.route, &*one.pool, one.status, one.tries.len()), ("page", "web", 503, 2), "{one:?}");
+    let described = Parts {
+        method: "GET".into(),
+        host: "a".into(),
+        target: "/".into(),
+        fields: Vec::new(),
+        listener: None,
+        client: None,
+    };
+    let would = wait(proxy.server().looker().would_go(described)).expect("it is explained");
+    let why = would.routed.routes.iter().map(|route| (&*route.route, &*route.why)).find(|(name, _)| *name == "page");
+    assert_eq!(why.map(|(_, why)| why), Some("it is internal: only error pages and internal redirects lead to it"));
+}

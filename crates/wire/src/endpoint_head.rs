@@ -2,7 +2,7 @@
 //! assembled here, anew for each try, so anything that belongs to a single try (its span, the time that is left) is an
 //! ordinary line.
 
-use crate::head::{Edits, Field, Fields, Request, Room};
+use crate::head::{Edits, Field, Fields, Request, Room, Table};
 use crate::http1;
 use crate::http1::Reject;
 use crate::http1::fields::{Stated, append, list, write_kept};
@@ -214,6 +214,27 @@ impl Places {
 impl KeptHead {
     /// Returns a head with these bytes, from its first to its empty line, and these fields.
     pub fn new(bytes: Vec<u8>, rows: Room, place: Places) -> KeptHead {
+        KeptHead { bytes, rows, place }
+    }
+
+    /// Returns the head of a request that was not read, without a body.
+    pub fn of<'f>(
+        method: &str,
+        target: &str,
+        host: &[u8],
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> KeptHead {
+        let mut table = Table::behind([method.as_bytes(), target.as_bytes(), host].concat());
+        fields.for_each(|(name, value)| table.push(name, value));
+        let (bytes, rows) = table.into_memory();
+        let behind = method.len() + target.len();
+        let place = Places {
+            method: method.len(),
+            target: method.len()..behind,
+            replaced: None,
+            host: behind..behind + host.len(),
+            form: Form { has_line: false, as_lines: false, has_host: false, framing: Stated::Nothing },
+        };
         KeptHead { bytes, rows, place }
     }
 

@@ -133,3 +133,18 @@ fn a_replaced_target_is_written_whatever_its_length() {
         assert_eq!(written(&head(kept.parts(), [b"", b""])), "GET /other?q HTTP/1.1\r\nHost: a\r\n\r\n");
     }
 }
+
+#[test]
+fn a_head_that_was_not_read_is_a_request_without_a_body() {
+    let fields = [(&b"X-A"[..], &b"1"[..]), (b"Range", b"bytes=0-1")];
+    let mut kept = KeptHead::of("GET", "/a?b", b"host:1", fields.into_iter());
+    {
+        let request = kept.request();
+        assert_eq!((request.method, request.target, request.host), ("GET", "/a?b", &b"host:1"[..]));
+        assert_eq!(request.field("range"), Some(&b"bytes=0-1"[..]));
+    }
+    let want = "GET /a?b HTTP/1.1\r\nHost: host:1\r\nX-A: 1\r\nRange: bytes=0-1\r\n\r\n";
+    assert_eq!(written(&head(kept.parts(), [b"", b""])), want);
+    kept.set_target("/c".into());
+    assert!(written(&head(kept.parts(), [b"", b""])).starts_with("GET /c HTTP/1.1\r\nHost: host:1\r\nX-A: 1\r\n"));
+}

@@ -91,6 +91,16 @@ impl Table {
         Table { bytes: Vec::with_capacity(bytes), rows: Room::with_capacity(fields) }
     }
 
+    /// Returns an empty table whose fields follow other bytes in their buffer.
+    pub(crate) fn behind(bytes: Vec<u8>) -> Table {
+        Table { bytes, rows: Room::new() }
+    }
+
+    /// Returns the buffer and the rows.
+    pub(crate) fn into_memory(self) -> (Vec<u8>, Room) {
+        (self.bytes, self.rows)
+    }
+
     /// Adds a field. A head must be smaller than 4 GiB.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         if self.rows.is_empty() {

@@ -45,6 +45,20 @@ pub fn checked(path: &[u8]) -> Result<&str, Unsendable> {
     }
 }
 
+/// Returns a path and its query, if it has one, as text if they can be sent.
+///
+/// # Errors
+/// The reason why they cannot.
+pub fn checked_target(target: &[u8]) -> Result<&str, Unsendable> {
+    let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+    checked(&target[..end])?;
+    match &target[end..] {
+        _ if target.len() > PATH_MAX => Err(Unsendable::TooLong),
+        query if !query.iter().all(|b| b.is_ascii_graphic() && *b != b'#') => Err(Unsendable::Character),
+        _ => std::str::from_utf8(target).map_err(|_| Unsendable::Character),
+    }
+}
+
 /// Appends a target with a prefix before its path, which stays byte for byte, as does the query. A target that is no
 /// path, as `*`, appends nothing.
 ///
@@ -115,6 +129,24 @@ mod tests {
                 left /= PARTS.len();
             }
             assert_eq!(leads_up(path.as_bytes()), naive(&path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_a_path_that_can_be_sent_and_a_query_without_fragment() {
+        for good in ["/", "/a?", "/a?b=/../c&d?e", "/%2e?%"] {
+            assert_eq!(checked_target(good.as_bytes()), Ok(good), "{good}");
+        }
+        for (bad, why) in [
+            ("?a", Unsendable::NoSlash),
+            ("*", Unsendable::NoSlash),
+            ("//a/../b?c", Unsendable::Parent),
+            ("/a?b c", Unsendable::Character),
+            ("/a?b#c", Unsendable::Character),
+            ("/a?b\r\nX: y", Unsendable::Character),
+            (&format!("/?{}", "a".repeat(PATH_MAX)), Unsendable::TooLong),
+        ] {
+            assert_eq!(checked_target(bad.as_bytes()), Err(why), "{bad}");
         }
     }
 

@@ -19,8 +19,9 @@ pub(super) struct Placed {
     pub whole: bool,
 }
 
-/// Place in the proxy's tree of paths, with the host in front. No two matches at different places are equally specific.
-type Place<'p> = (Option<&'p HostPattern>, (Vec<Piece>, End));
+/// Place in the proxy's tree of paths, with the host in front; `true` for internal routes, which have a tree of their
+/// own. No two matches at different places are equally specific.
+type Place<'p> = (bool, Option<&'p HostPattern>, (Vec<Piece>, End));
 
 #[derive(Clone, Copy)]
 struct Entry<'p> {
@@ -37,18 +38,26 @@ const PAIRS_MAX: usize = 100;
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     // TCP routes have no path; they are checked in `tcp`.
     let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
-    let matches: Vec<(usize, Vec<Match>)> =
-        placed.iter().enumerate().filter(|(_, p)| p.whole).map(|(index, p)| (index, p.route.matches())).collect();
+    let matches: Vec<(usize, Vec<Match>)> = placed
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.whole && !p.route.is_by_name())
+        .map(|(index, p)| (index, p.route.matches()))
+        .collect();
     let mut places: BTreeMap<Place<'_>, Vec<Entry<'_>>> = BTreeMap::new();
     for (route, matches) in &matches {
-        let order = placed[*route].route.order;
+        let Route { order, internal, .. } = placed[*route].route;
         for matching in matches {
             let any = matching.hosts.is_empty().then_some(None);
             let hosts: BTreeSet<Option<&HostPattern>> = matching.hosts.iter().map(Some).chain(any).collect();
             for (host, form) in
                 hosts.into_iter().flat_map(|host| matching.path.forms().into_iter().map(move |f| (host, f)))
             {
-                places.entry((host, form.shape())).or_default().push(Entry { route: *route, matching, order });
+                places.entry((internal, host, form.shape())).or_default().push(Entry {
+                    route: *route,
+                    matching,
+                    order,
+                });
             }
         }
     }

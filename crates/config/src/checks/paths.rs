@@ -20,8 +20,9 @@ pub(super) fn check(routes: &[Placed], listeners: &[Arc<Listener>], findings: &m
         let serves = route.listeners.is_empty() || route.listeners.contains(&listener.name);
         serves && route.paths.unwrap_or(listener.paths) == Paths::AsSent
     };
-    let open: Vec<&Route> = routes.iter().map(|of| &of.route).filter(|route| is_open(route)).collect();
-    for Placed { route, span, .. } in routes.iter().filter(|of| is_protected(&of.route)) {
+    let routes = || routes.iter().filter(|of| !of.route.internal);
+    let open: Vec<&Route> = routes().map(|of| &of.route).filter(|route| is_open(route)).collect();
+    for Placed { route, span, .. } in routes().filter(|of| is_protected(&of.route)) {
         let passes = |other: &&&Route| {
             shares_pool(route, other)
                 && shares_host(route, other)

@@ -15,8 +15,9 @@ pub const ERROR_PAGE_MAX: usize = 256 << 10;
 table! {
     pub(super) static ERROR_PAGE = "entry of error_pages",
         "Page for responses that evenkeel generates itself, instead of one line of text, and for the responses of \
-        endpoints that `intercept` lists. A page has exactly one of `file`, `errorfile`, `body` and `pool`. A page of the \
-        route is preferred to a page of the listener, and a page for fewer statuses to a page for more.";
+        endpoints that `intercept` lists. A page has exactly one of `file`, `errorfile`, `body`, `pool` and `route`. A page \
+        of the route is preferred to a page of the listener, and a page for fewer statuses to a page for more. \
+        `error_pages = { 502 = { ... }, \"5xx\" = { ... } }` is the same as a list of pages with `status`.";
 
     /// A page for some statuses.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +66,23 @@ table! {
                 have 1 MiB. If it sends none, the client gets one line of text. Only for pages of routes.",
             why: "",
         };
-        /// Path and query of the request to the pool; `None` = path and query of the client's request.
+        /// Name of an existing route that answers the request.
+        route: Option<Arc<str>> = Key {
+            name: "route",
+            kind: Kind::Text(Form::Label),
+            absent: Absent::Means("another source"),
+            help: "Name of a `[[route]]` that answers a GET or HEAD with the fields of the client's request: with its \
+                filters and its action, whatever its match. Without `path`, its status is sent, too, so that it can serve the \
+                request itself. If it fails, other pages apply, but none of a route.",
+            why: "",
+        };
+        /// Path and query of the request to the pool or route; `None` = path and query of the client's request.
         path: Option<Arc<str>> = Key {
             name: "path",
             kind: Kind::Text(Form::Target),
             absent: Absent::Means("path and query of the client's request"),
-            help: "Path and query of the request to `pool`, in which `{status}` is the status: `/errors/{status}.html`.",
+            help: "Path and query of the request to `pool` or `route`, in which `{status}` is the status: \
+                `/errors/{status}.html`.",
             why: "",
         };
         /// Status that the client gets; `None` = the status of the error.
@@ -111,9 +123,10 @@ impl ErrorPage {
 /// The key `error_pages`, shared by listeners and routes.
 pub(super) const ERROR_PAGES: Key = Key {
     name: "error_pages",
-    kind: Kind::Tables(&ERROR_PAGE),
+    kind: Kind::TablesBy { table: &ERROR_PAGE, key: "status" },
     absent: Absent::Means("one line of text"),
-    help: "Pages for responses that evenkeel generates itself, such as a 503, and for those of endpoints in `intercept`.",
+    help: "Pages for responses that evenkeel generates itself, such as a 503, and for those of endpoints in `intercept`: \
+        a list, or a table for each status, range or class.",
     why: "",
 };
 
@@ -128,7 +141,10 @@ pub(super) const INTERCEPT: Key = Key {
 };
 
 /// Sources of a page. Each page has exactly one.
-const SOURCES: [&str; 4] = ["file", "errorfile", "body", "pool"];
+const SOURCES: [&str; 5] = ["file", "errorfile", "body", "pool", "route"];
+
+/// Statuses of responses without a body, which a page from a route cannot have.
+const BARE: [u64; 3] = [204, 205, 304];
 
 /// Reports pages without a source, and keys that say nothing for their source.
 pub(super) fn check_sources(owner: &Section, findings: &mut Findings) {
@@ -136,15 +152,25 @@ pub(super) fn check_sources(owner: &Section, findings: &mut Findings) {
         let set: Vec<&str> = SOURCES.into_iter().filter(|key| page.has(key)).collect();
         match set[..] {
             [] => {
-                let message = "an error page needs \"file\", \"errorfile\", \"body\" or \"pool\"";
+                let message = "an error page needs \"file\", \"errorfile\", \"body\", \"pool\" or \"route\"";
                 let help = "add one of them, such as file = \"/etc/evenkeel/503.html\"";
                 findings.add(Code::Missing, page.span_of("status"), message).help(help);
             }
             [one] => {
-                let takes = |key: &str| if key == "path" { one == "pool" } else { matches!(one, "file" | "body") };
+                let takes = |key: &str| match key {
+                    "path" => matches!(one, "pool" | "route"),
+                    _ => matches!(one, "file" | "body"),
+                };
                 for key in ["path", "type"].into_iter().filter(|key| page.has(key) && !takes(key)) {
                     let message = format!("\"{key}\" has no effect on a page with \"{one}\"");
                     page.contradiction(page.span_of(key), &message, one, findings).help("leave it out");
+                }
+                let status = page.int("send_status");
+                if one == "route" && page.has("send_status") && BARE.contains(&status) {
+                    let message =
+                        format!("a response with status {status} has no body, and a page from a route has one");
+                    let span = page.span_of("send_status");
+                    page.contradiction(span, &message, one, findings).help("set another status, or leave it out");
                 }
             }
             [first, second, ..] => {

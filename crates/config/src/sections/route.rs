@@ -2,6 +2,7 @@
 
 use super::action::{self, ACTIONS, Action};
 use super::error_pages::ErrorPage;
+use super::filters::internal_redirects::INTERNAL;
 use super::filters::sets::USE;
 use super::filters::{self, Filters, Rewrite};
 use super::matching::{self, Match, Paths, ROUTE_MATCH, ROUTE_PATHS, RouteMatch};
@@ -70,6 +71,8 @@ table! {
         };
         /// Effect on paths with several readings; `None` = the listener's setting.
         paths: Option<Paths> = ROUTE_PATHS;
+        /// True if no request of a client reaches the route, but error pages and internal redirects do.
+        internal: bool = INTERNAL;
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
             write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);
@@ -164,6 +167,11 @@ impl Route {
             return vec![self.matching.clone()];
         }
         self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
+    }
+
+    /// True if error pages alone lead to the route, by its name: it is internal and has no condition.
+    pub fn is_by_name(&self) -> bool {
+        self.internal && self.any.is_empty() && self.matching == Match::all()
     }
 
     /// Regular expressions of its match, its rewrite, and conditions of its changes to fields.

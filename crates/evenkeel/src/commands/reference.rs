@@ -51,6 +51,7 @@ match = { listener = ['http'] }
 limits = [{ requests = '100/s' }]
 cache = true
 compress = true
+internal_redirects = 'X-Accel-Redirect'
 jwt = { keys = 'https://idp.example/jwks.json' }
 [[route]]
 pool = 'grpc'

@@ -8,6 +8,7 @@ pub mod downstream;
 pub mod fault;
 pub mod filter;
 pub mod framing;
+pub mod internal_redirect;
 pub mod message;
 pub mod part;
 pub mod response;

@@ -1,5 +1,6 @@
 //! Responses of the proxy itself: errors, redirects, pages, responses to ACME challenges.
 
+use crate::body::internal_redirect::InternalRedirect;
 use crate::cache::encodings::Whole;
 use crate::cache::growing::Reader;
 use bytes::Bytes;
@@ -43,6 +44,8 @@ pub enum Content {
     Later(Later),
     /// Body of a stored response that is still arriving.
     Growing(Reader),
+    /// Response of another route. The client gets that.
+    Redirected(Box<InternalRedirect>),
 }
 
 /// A response that is still to come.
@@ -76,6 +79,11 @@ impl Response {
         Response { status: 502, fields: Table::default(), content, whole: None }
     }
 
+    /// Creates the response of another route, instead of a response with this status.
+    pub fn redirected(status: u16, redirect: InternalRedirect) -> Response {
+        Response { content: Content::Redirected(redirect.into()), ..Response::new(status, "") }
+    }
+
     /// Creates the 200 response with a body that is still arriving.
     pub(crate) fn growing(body: Reader) -> Response {
         Response { content: Content::Growing(body), ..Response::page("", Bytes::new()) }
@@ -97,7 +105,7 @@ impl Response {
         match &self.content {
             Content::Reason(why) => why.into(),
             Content::Malformed(reject) => reject.to_string().into(),
-            Content::Page { .. } | Content::Later(_) | Content::Growing(_) => "".into(),
+            Content::Page { .. } | Content::Later(_) | Content::Growing(_) | Content::Redirected(_) => "".into(),
         }
     }
 

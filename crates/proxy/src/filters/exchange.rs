@@ -1,6 +1,7 @@
 //! A request and its response as filters see them: its peer, the facts about it, and the states that filters keep.
 
-use super::states::States;
+use super::redirects::Redirects;
+use super::states::{Place, States};
 use crate::cache::counts::CacheResult;
 use crate::cache::filling::Stay;
 use crate::cache::outcome::{Cached, Outcome};
@@ -90,6 +91,39 @@ pub(crate) struct Facts<'c> {
     pub trace: Option<Box<Trace>>,
     /// Id of the request, once it is needed.
     pub id: OnceCell<RequestId>,
+    /// Internal redirects, if the request may be redirected.
+    pub redirects: Option<Box<Redirects>>,
+}
+
+impl Facts<'_> {
+    fn new() -> Self {
+        Facts {
+            has_passed_proxies: true,
+            switches: false,
+            is_http10: false,
+            sends_host_of_endpoint: false,
+            takes_coding: false,
+            wants_body: false,
+            serves_stored: Cell::new(false),
+            framing: Stated::Nothing,
+            said: None,
+            origin: None,
+            pool: None,
+            endpoint: None,
+            held: None,
+            session: None,
+            user: None,
+            token: None,
+            of_service: None,
+            refusal: None,
+            prefixes: None,
+            cached: Cell::new(None),
+            stay: Cell::new(None),
+            trace: None,
+            id: OnceCell::new(),
+            redirects: None,
+        }
+    }
 }
 
 impl<'c> Exchange<'c> {
@@ -100,33 +134,19 @@ impl<'c> Exchange<'c> {
             peer,
             stats,
             timing: Cell::new(Timing::new(core.clock.now())),
-            facts: Facts {
-                has_passed_proxies: true,
-                switches: false,
-                is_http10: false,
-                sends_host_of_endpoint: false,
-                takes_coding: false,
-                wants_body: false,
-                serves_stored: Cell::new(false),
-                framing: Stated::Nothing,
-                said: None,
-                origin: None,
-                pool: None,
-                endpoint: None,
-                held: None,
-                session: None,
-                user: None,
-                token: None,
-                of_service: None,
-                refusal: None,
-                prefixes: None,
-                cached: Cell::new(None),
-                stay: Cell::new(None),
-                trace: None,
-                id: OnceCell::new(),
-            },
+            facts: Facts::new(),
             states: States::default(),
         }
+    }
+
+    /// Leaves a route for another one: what the filters of the route have kept of the request is dropped, and so is what
+    /// they found out, such as the user. `stays`: true for the states of the listener's filters.
+    #[cold]
+    pub(crate) fn leave_route(&mut self, stays: impl Fn(Place) -> bool) {
+        self.states.retain(stays);
+        let facts = std::mem::replace(&mut self.facts, Facts::new());
+        let Facts { has_passed_proxies, is_http10, said, origin, trace, id, redirects, .. } = facts;
+        self.facts = Facts { has_passed_proxies, is_http10, said, origin, trace, id, redirects, ..Facts::new() };
     }
 
     /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent an id.

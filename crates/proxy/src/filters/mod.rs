@@ -22,6 +22,7 @@ mod load;
 mod loop_mark;
 mod max_forwards;
 pub mod policies;
+pub mod redirects;
 mod request_id;
 pub mod rewriting;
 pub mod row;

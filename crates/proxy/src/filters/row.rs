@@ -79,6 +79,8 @@ pub struct LooksAt {
 /// Configuration that filters are built from.
 pub struct Build<'b> {
     pub listener: &'b plan::Listener,
+    /// Routes of the plan by their index, for filters that lead to others.
+    pub routes: &'b [plan::Route],
     /// Resources that all workers share.
     pub resources: &'b Resources,
     /// Trusted client addresses, and the limits per other address.

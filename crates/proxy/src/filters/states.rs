@@ -39,6 +39,11 @@ impl States {
         }
     }
 
+    /// Drops the states of all filters but those for which `stays` is true.
+    pub fn retain(&mut self, stays: impl Fn(Place) -> bool) {
+        self.0.get_mut().retain(|(at, _)| stays(*at));
+    }
+
     /// Takes the state of a filter out for the time of `run`.
     #[inline]
     pub fn with<S: 'static, T>(&self, at: Place, run: impl FnOnce(&mut Own<S>) -> T) -> T {

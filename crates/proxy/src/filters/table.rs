@@ -2,6 +2,7 @@
 
 use super::list::{Filters, Placed};
 use super::row::{Build, Key, LooksAt, Row, Stage};
+use super::states::Place;
 use super::template::maps::Maps;
 use super::{
     access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
@@ -155,6 +156,15 @@ pub static FILTERS: &[Row] = &[
         looks_at: RESPONSES,
         resources: &[Maker::of::<ErrorPages>()],
         build: answering::error_pages::of_route,
+    },
+    Row {
+        name: "internal_redirects",
+        stage: Stage::Route,
+        key: Key::Route(&["internal_redirects"]),
+        summary: "Has the internal route answer whose path a response of an endpoint names.",
+        looks_at: RESPONSES,
+        resources: &[],
+        build: answering::internal_redirects::build,
     },
     Row {
         name: "cookies",
@@ -426,6 +436,11 @@ pub fn keys(set: &plan::Filters) -> Vec<&'static str> {
 /// All filters, those that were added last.
 fn all() -> impl Iterator<Item = &'static Row> {
     FILTERS.iter().chain(ADDED.get().copied().unwrap_or_default())
+}
+
+/// True if the filter at this place is a filter of listeners.
+pub fn is_of_listener(place: Place) -> bool {
+    all().nth(place.into()).is_some_and(|row| row.stage == Stage::Listener)
 }
 
 /// Makers of the resources of all filters, each type once.

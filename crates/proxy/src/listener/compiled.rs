@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// Values compiled from a listener's plan, once for all workers.
 pub struct Compiled {
     pub router: Router,
+    /// Router of the paths of internal redirects; `None` if the plan has no internal routes.
+    pub internal: Option<Router>,
     /// Router of sessions, for listeners that do not read requests.
     pub tcp: Option<TlsRoutes>,
     /// TLS with clients; `None` for plain listeners.
@@ -44,7 +46,10 @@ impl Compiled {
     /// Compiles every listener. The result and `shared` are in the order of the plan.
     pub fn of_plan(plan: &Plan, prepared: &Prepared<'_>, shared: &[Shared]) -> Vec<Arc<Compiled>> {
         let (routers, tcp) = (Router::of_plan(plan), TlsRoutes::of_plan(plan));
-        let routes = routers.into_iter().zip(tcp);
+        let is_internal = plan.routes.iter().any(|route| route.internal);
+        let internal = if is_internal { Router::of_internal(plan) } else { Vec::new() };
+        let internal = internal.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+        let routes = routers.into_iter().zip(internal).zip(tcp);
         let listeners = plan.listeners.iter().zip(shared).zip(routes);
         listeners.map(|((listener, shared), routes)| Compiled::new(listener, shared, routes, prepared).into()).collect()
     }
@@ -52,11 +57,12 @@ impl Compiled {
     fn new(
         plan: &plan::Listener,
         shared: &Shared,
-        (router, tcp): (Router, Option<TlsRoutes>),
+        ((router, internal), tcp): ((Router, Option<Router>), Option<TlsRoutes>),
         prepared: &Prepared<'_>,
     ) -> Compiled {
         Compiled {
             router,
+            internal,
             tcp,
             tls: prepared.tls.get(&plan.name).cloned(),
             challenges: prepared.challenges.clone(),

@@ -63,9 +63,10 @@ impl Choice {
 }
 
 impl PathRules {
-    /// Returns the settings of a listener.
-    pub fn of(plan: &Plan, listener: &Listener) -> PathRules {
-        let of_routes = plan.routes_on(&listener.name).filter_map(|route| route.paths);
+    /// Returns the settings of a listener, for its internal routes or all others.
+    pub fn of(plan: &Plan, listener: &Listener, internal: bool) -> PathRules {
+        let routes = plan.routes_on(&listener.name).filter(|route| route.internal == internal);
+        let of_routes = routes.filter_map(|route| route.paths);
         let strictest = of_routes.fold(listener.paths, Paths::min);
         PathRules { routes: plan.routes.clone(), of_listener: listener.paths, strictest }
     }

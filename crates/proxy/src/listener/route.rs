@@ -64,12 +64,23 @@ struct Matches<'p> {
 }
 
 impl Router {
-    /// Builds a router for each listener, in the order of the plan. The plan must not have equally specific routes.
+    /// Builds a router for the clients of each listener, in the order of the plan. The plan must not have equally specific
+    /// routes.
     pub fn of_plan(plan: &Plan) -> Vec<Router> {
+        Router::of_routes(plan, false)
+    }
+
+    /// Builds a router for the internal redirects of each listener, in the order of the plan.
+    pub fn of_internal(plan: &Plan) -> Vec<Router> {
+        Router::of_routes(plan, true)
+    }
+
+    fn of_routes(plan: &Plan, internal: bool) -> Vec<Router> {
         let matches: Vec<Vec<Match>> = plan.routes.iter().map(Route::matches).collect();
         let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
         let mut naming_none = Vec::new();
-        for (id, route) in plan.routes_in_order() {
+        for (id, route) in plan.routes_in_order().filter(|(_, route)| route.internal == internal && !route.is_by_name())
+        {
             if route.listeners.is_empty() {
                 naming_none.push(id);
             }
@@ -95,7 +106,7 @@ impl Router {
                 _ => None,
             };
             let common = if is_http { routers.clone() } else { none.clone() };
-            Router { sole, own: hosts.hosts(), common, paths: PathRules::of(plan, listener) }
+            Router { sole, own: hosts.hosts(), common, paths: PathRules::of(plan, listener, internal) }
         };
         plan.listeners.iter().map(router).collect()
     }

@@ -78,6 +78,9 @@ fn why(
     sender: &Sender<'_>,
     taken: Option<&Route>,
 ) -> String {
+    if route.internal {
+        return "it is internal: only error pages and internal redirects lead to it".to_string();
+    }
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
         return format!("it is for other listeners ({})", route.listeners.join(", "));
     }

@@ -197,6 +197,7 @@ impl Rules {
         });
         let build = Build {
             listener,
+            routes: &self.routes.planned,
             resources: &compiled.resources,
             admission: &compiled.admission,
             challenges: compiled.challenges.as_ref(),

@@ -19,6 +19,8 @@ pub struct RouteStats {
     pub sent: Counter,
     /// Requests of `sent` that were answered with 500 and above.
     pub sent_failed: Counter,
+    /// Requests that another route answered instead, by [`Redirected`].
+    pub redirected: [Counter; Redirected::LABELS.len()],
     /// Responses that were compressed.
     pub compression: CompressionStats,
     /// Sessions and flows that have begun, where requests are not read.
@@ -36,6 +38,7 @@ impl RouteStats {
             duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
             sent: Counter::default(),
             sent_failed: Counter::default(),
+            redirected: Default::default(),
             compression: CompressionStats::default(),
             sessions: Counter::default(),
             sessions_failed: Counter::default(),
@@ -53,6 +56,20 @@ impl RouteStats {
             self.sent_failed.add(u64::from(class == FAILED));
         }
     }
+}
+
+/// Reason for which another route answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirected {
+    /// An error has a page from that route.
+    Page,
+    /// An endpoint names a path of that route, by a field of `internal_redirects`.
+    Path,
+}
+
+impl Redirected {
+    /// Labels of the metric, in the order of the variants.
+    pub const LABELS: [&str; 2] = ["error_page", "internal_redirect"];
 }
 
 /// Response that was compressed, and has passed.

@@ -4,7 +4,7 @@
 pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
 use super::latency::Latency;
-pub use super::route_stats::{RouteStats, RouteTable};
+pub use super::route_stats::{Redirected, RouteStats, RouteTable};
 use super::timing::Timing;
 use crate::observe::end::Cause;
 use evenkeel_balance::Instant;

@@ -11,6 +11,7 @@ use crate::cache::filling::Filling;
 use crate::cache::growing::{Cut, Reader};
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
+use crate::pipeline::redirect;
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub struct Filtered {
     pub instead: Option<Box<Response>>,
     /// Body that the client gets instead of the body of a response of the proxy itself, if a filter replaces it.
     pub body: Option<Bytes>,
+    /// Status that the client gets instead of the status of the response.
+    pub status: Option<u16>,
 }
 
 /// Facts about a response that are not in its head.
@@ -59,7 +62,8 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     let Arrived { ends, outcome, length, is_line, whole } = arrived;
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
     let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
-    if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
+    let redirects = record.exchange.facts.redirects.as_deref();
+    if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() && redirects.is_none() {
         return Filtered::default();
     }
     let (cx, mut added) = (&record.exchange, record.client.core.scratch());
@@ -78,14 +82,16 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
         filling,
     };
     of_route.response(cx, &mut head);
+    let is_kept = head.instead.is_none() && !is_line;
+    let sent_as = redirects.filter(|_| is_kept).and_then(|redirects| redirect::apply(redirects, &mut head));
     of_listener.response(cx, &mut head);
     let (instead, body, filling) = (head.instead.take(), head.body.take(), head.filling.take());
     let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
     if added.is_empty() || instead.is_some() {
         record.client.core.give_back(added);
-        return Filtered { added: None, body_chain, filling, instead, body };
+        return Filtered { added: None, body_chain, filling, instead, body, status: sent_as };
     }
-    Filtered { added: Some(added), body_chain, filling, instead, body }
+    Filtered { added: Some(added), body_chain, filling, instead, body, status: sent_as }
 }
 
 /// Runs the filters on the head of an interim response. Returns the lines that they add, if any, in a scratch buffer to be
@@ -142,7 +148,7 @@ pub struct Own {
 /// Builds the response: a page or a line of text for a request, a status for a gRPC call. Then runs the filters.
 ///
 /// # Errors
-/// A filter replaces it by a response that is still to come.
+/// A filter replaces it by a response that is still to come, or that another route gives.
 #[cold]
 pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Response>> {
     let is_line = !matches!(response.content, Content::Page { .. } | Content::Growing(_));
@@ -156,18 +162,26 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Result<Own, Box<Respo
     if let Content::Malformed(_) = response.content {
         record.exchange.stats.malformed.add(1);
     }
+    if let (true, Some(redirects)) = (is_line, &record.exchange.facts.redirects) {
+        // The route that was to answer has failed. Its line is for the error whose page it was to send.
+        response.status = redirects.fail().unwrap_or(response.status);
+    }
     let is_call = record.call.get() != Call::Not && !is_of_grpc(&response);
     let whole = response.whole.take();
     let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
     let (ends, length, is_line) = (own.body.is_empty(), own.body.left.length(), is_line && !is_call);
     let arrived = Arrived { ends, outcome: None, length, is_line, whole };
-    let Filtered { added, body_chain, instead, body, filling: _ } =
+    let Filtered { added, body_chain, instead, body, filling: _, status } =
         filter(record, own.status, &mut own.fields.fields(), arrived);
     match instead {
-        Some(later) if matches!(later.content, Content::Later(_)) => return Err(later),
+        Some(later) if matches!(later.content, Content::Later(_) | Content::Redirected(_)) => return Err(later),
         Some(instead) => return self::own(record, *instead),
         None => {}
+    }
+    if let Some(status) = status {
+        own.status = status;
+        record.sent_as.set(status);
     }
     if let Some(added) = added {
         own.fields.push_lines(&added);

@@ -81,6 +81,13 @@ pub struct Passage {
     pub resume: Option<Resume>,
 }
 
+impl Passage {
+    /// Position of a request that has a route: before the first filter of the route.
+    pub fn routed() -> Passage {
+        Passage { is_routed: true, is_noted: true, ..Passage::default() }
+    }
+}
+
 /// Memory for the target of a request that is forwarded in normal form: from its route on, this is the request's target.
 pub type Normal = OnceCell<Box<str>>;
 

@@ -2,6 +2,7 @@
 //! forwarded.
 
 use crate::body::part::Part;
+use crate::filters::template::lines;
 use crate::record::Record;
 use evenkeel_wire::head::{Edits, Table};
 use evenkeel_wire::http1::chunked::may_trail;
@@ -24,11 +25,7 @@ impl Trailers {
         if listed.is_empty() {
             return Trailers::None;
         }
-        let is_set = |name: &[u8]| {
-            let mut lines = edits.added().split(|byte| *byte == b'\n');
-            lines.any(|line| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name))
-        };
-        Trailers::Listed(listed.iter().filter(|name| !is_set(name.as_bytes())).cloned().collect())
+        Trailers::Listed(listed.iter().filter(|name| !lines::has(edits.added(), name.as_bytes())).cloned().collect())
     }
 
     /// Returns a part of the body for the endpoint.

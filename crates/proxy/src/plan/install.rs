@@ -136,6 +136,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         });
         let build = Build {
             listener: planned,
+            routes: &plan.routes,
             resources: &compiled.resources,
             admission: &compiled.admission,
             challenges: compiled.challenges.as_ref(),

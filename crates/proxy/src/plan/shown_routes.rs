@@ -70,6 +70,7 @@ fn passed(timeline: &Timeline, listener: &plan::Listener, route: &plan::Route) -
 
 fn matching(route: &plan::Route) -> Matching {
     let mut criteria = route.matching.criteria_texts();
+    criteria.extend(route.internal.then(|| "internal".to_owned()));
     criteria.extend((!route.alpn.is_empty()).then(|| format!("alpn {}", route.alpn.join(", "))));
     Matching {
         hosts: texts(&route.matching.hosts),

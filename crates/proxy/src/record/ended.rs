@@ -30,7 +30,10 @@ impl Record<'_> {
         let timing = self.exchange.timing.get();
         Summary {
             tries: self.tries,
-            status: self.status.get(),
+            status: match self.sent_as.get() {
+                0 => self.status.get(),
+                status => status,
+            },
             call_status: self.call.get().ended(),
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),
@@ -78,8 +81,11 @@ impl Record<'_> {
     fn keep_explained(&self, explanation: Explanation, summary: &Summary) {
         let (core, exchange) = (self.client.core, &self.exchange);
         let (listener, route, pool) = self.names();
-        let of_listener = self.rules.filters.steps(exchange);
-        let steps = of_listener.chain(self.rules.filters_of(self.route).steps(exchange));
+        let step = |(name, did): (&'static str, _)| FilterStep { name: name.into(), did };
+        let explained = explanation.into_explained();
+        let of_listener = self.rules.filters.steps(exchange).map(step);
+        let of_route = self.rules.filters_of(self.route).steps(exchange).map(step);
+        let filters = of_listener.chain(explained.filters).chain(of_route).collect();
         core.explanations.keep(Explained {
             request_id: exchange.request_id().to_string(),
             trace_id: exchange.facts.trace.as_ref().map(|trace| trace.id_text()),
@@ -87,13 +93,13 @@ impl Record<'_> {
             listener,
             route,
             pool,
-            filters: steps.map(|(name, did)| FilterStep { name: name.into(), did }).collect(),
+            filters,
             queue_ns: summary.timing.queue_ns,
             status: summary.status,
             end: summary.cause.label().into(),
             phase: summary.phase.label().into(),
             total_ns: summary.timing.total_ns,
-            ..explanation.into_explained()
+            ..explained
         });
     }
 
@@ -151,10 +157,17 @@ impl Record<'_> {
             answered: &answered.into_inner(),
             attempts: &tries,
             reason: self.reason.get().map(|reason| &**reason),
+            first_route: self.first_route(),
             ..Line::new(self.proto, exchange.request_id(), client, taken, *summary)
         };
         log.add(&line, &core.clock);
         core.give_back(asked);
+    }
+
+    /// Name of the route that the client's request has matched, if another one answers; empty if none matched.
+    fn first_route(&self) -> Option<&str> {
+        let first = self.exchange.facts.redirects.as_ref()?.first?;
+        Some(self.rules.routes.planned.get(first).map_or("", |route| &route.name))
     }
 
     /// Names of the listener, route and pool; empty where there is none.

@@ -7,8 +7,9 @@ use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::{self as balance, Clock, Instant, NoPick, Request as Asked, Slot};
 use evenkeel_net::clock::CachedClock;
-use evenkeel_view::picks::{Explained, ExplainedTry, Pick};
+use evenkeel_view::picks::{Explained, ExplainedTry, FilterStep, Pick};
 use evenkeel_wire::head::Request;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -81,6 +82,12 @@ impl Explanation {
         &self.pick
     }
 
+    /// Notes the effects of the filters of a route, before another route answers.
+    #[cold]
+    pub fn passed(&mut self, steps: impl Iterator<Item = (&'static str, Cow<'static, str>)>) {
+        self.explained.filters.extend(steps.map(|(name, did)| FilterStep { name: name.into(), did }));
+    }
+
     /// Notes the start of a try. A sticky session needs no pick, so it has none to explain.
     #[cold]
     pub fn try_began(&self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
@@ -109,7 +116,7 @@ impl Explanation {
         }
     }
 
-    /// The head, the tries and their picks; the rest is known at the end.
+    /// The head, the tries and their picks, and the filters of routes before the last; the rest is known at the end.
     pub fn into_explained(self) -> Explained {
         Explained { tries: self.tries.into_inner().into_iter().map(|(_, one)| one).collect(), ..self.explained }
     }

@@ -10,11 +10,12 @@ pub mod grpc;
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
+use crate::filters::table;
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::load::reports::Received;
 use crate::observe::end::{Cause, Phase};
-use crate::observe::stats;
+use crate::observe::stats::{self, Redirected};
 use crate::observe::timing::Timing;
 use crate::observe::tries::{How, Try, TryStart, failure_text};
 use crate::record::access_line::AccessLine;
@@ -57,6 +58,8 @@ pub struct Record<'c> {
     pub received: Cell<Option<Received>>,
     /// Status of the response; 0 if none was sent.
     pub status: Cell<u16>,
+    /// Status that the client got instead; 0 if it got the status of the response.
+    pub sent_as: Cell<u16>,
     /// State of the request as a gRPC call.
     pub call: Cell<Call>,
     /// Bytes received from the client.
@@ -98,6 +101,7 @@ impl<'c> Record<'c> {
             current_try: TryStart { at: Instant(0), number: 0, how: How::Picked },
             received: Cell::new(None),
             status: Cell::new(0),
+            sent_as: Cell::new(0),
             call: Cell::default(),
             bytes_in: Cell::new(0),
             bytes_out: Cell::new(0),
@@ -136,8 +140,36 @@ impl<'c> Record<'c> {
         self.exchange.facts.pool = pool;
         let Some(pool) = pool else { return };
         let core = self.client.core;
-        let trigger = core.explanations.trigger(request, &pool.name);
-        self.explanation = trigger.map(|trigger| Explanation::begin(trigger, request, core.clock.now()));
+        if let Some(trigger) = core.explanations.trigger(request, &pool.name) {
+            self.explanation.get_or_insert_with(|| Explanation::begin(trigger, request, core.clock.now()));
+        }
+    }
+
+    /// Notes that another route is to answer. What the route so far has kept is dropped.
+    #[cold]
+    pub fn note_redirected(&mut self, why: Redirected) {
+        let (rules, now) = (self.rules, self.client.core.clock.now());
+        rules.stats(self.route).redirected[why as usize].add(1);
+        let timing = self.exchange.timing.get();
+        if let (Some(pool), Some(endpoint)) = (self.exchange.facts.pool, self.exchange.facts.endpoint.clone()) {
+            pool.stats.record(&Timing { total_ns: now.since(timing.began), ..timing });
+            // A try that failed is in the lists already.
+            let logged = self.line.as_ref().map_or(0, |line| line.tries.len());
+            let exported = self.export.as_ref().map_or(0, |export| export.request.tries.len());
+            if (logged.max(exported) as u64) < u64::from(self.tries) {
+                self.note_try_ended(&endpoint, self.current_try, "redirected internally");
+            }
+        }
+        if let Some(explanation) = &mut self.explanation {
+            explanation.passed(rules.filters_of(self.route).steps(&self.exchange));
+        }
+        self.exchange.leave_route(table::is_of_listener);
+        self.exchange.timing.set(Timing { ttfb_ns: None, connect_ns: None, ..timing });
+        self.is_sent = false;
+        self.received.take();
+        self.status.set(0);
+        self.sent_as.set(0);
+        self.phase.set(Phase::Request);
     }
 
     /// Notes the start of a try.

@@ -171,21 +171,21 @@ impl H1 {
     /// Answers 408 to a client that has sent only part of a head in time.
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
-        let record = Record::new(client, &rules);
+        let mut record = Record::new(client, &rules);
         record.blame(Cause::ClientSlow);
-        self.answer(&record, Response::new(408, "no complete request in time"), Terms::LAST, None).await
+        self.answer(&mut record, Response::new(408, "no complete request in time"), Terms::LAST, None).await
     }
 
     /// Answers 400 to a plain HTTP request on a port that expects TLS.
     pub async fn expected_tls(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
-        let record = Record::new(client, &rules);
+        let mut record = Record::new(client, &rules);
         record.blame(Cause::Proxy);
         client.listener.stats.malformed.add(1);
         let why = "plain HTTP request sent to a TLS port; use https://";
         record.note_reason(why);
         // The client reads the reason even where other errors are terse: it reveals nothing internal.
         let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());
-        self.answer(&record, Response { status: 400, ..page }, Terms::LAST, None).await
+        self.answer(&mut record, Response { status: 400, ..page }, Terms::LAST, None).await
     }
 }

@@ -1,7 +1,7 @@
 //! Responses of this proxy to HTTP/1 requests: in a single piece, or in chunks if their bodies pass filters meanwhile.
 
 use super::h1::{After, H1, Terms};
-use super::{next_part, patience_for, settled};
+use super::{Settled, next_part, patience_for, settled};
 use crate::body::chain::Pulled;
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
@@ -29,7 +29,7 @@ impl H1 {
     /// Sends a response of this proxy. The connection is kept only if the end of the request was read.
     pub(super) async fn answer(
         &self,
-        record: &Record<'_>,
+        record: &mut Record<'_>,
         response: Response,
         terms: Terms,
         rest: Option<Buf>,
@@ -37,7 +37,13 @@ impl H1 {
         let Terms { keep_alive, head_only } = terms;
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
-        let Some(own) = settled(record, self, response).await else { return After::Close };
+        let own = match settled(record, self, response, keep_alive).await {
+            Some(Settled::Own(own)) => own,
+            Some(Settled::Relayed(answered)) if answered.keep_alive => return After::Next(rest),
+            Some(Settled::Relayed(_)) => return After::Linger,
+            None => return After::Close,
+        };
+        let record = &*record;
         let Own { status, fields, mut body, .. } = own;
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && !record.exchange.facts.is_http10;

@@ -75,7 +75,7 @@ impl H1 {
         }
         let ready = match ready {
             Ok(ref ready) => ready,
-            Err(stopped) => return Box::pin(self.stop(&record, stopped, buf.take_out())).await,
+            Err(stopped) => return Box::pin(self.stop(&mut record, stopped, buf.take_out())).await,
         };
         let opened = &ready.opened;
         let sent = Forward::new(client, self, &mut record, opened, &mut out).send().await;
@@ -98,7 +98,7 @@ impl H1 {
             Err(Some(response)) => {
                 let keep_alive = opened.towards.keep_alive && is_whole;
                 let terms = Terms { keep_alive, head_only: opened.asked.head };
-                Box::pin(self.answer(&record, response, terms, out.finish())).await
+                Box::pin(self.answer(&mut record, response, terms, out.finish())).await
             }
             Err(None) => After::Close,
         }
@@ -255,7 +255,7 @@ impl H1 {
     }
 
     /// Ends a request that does not proceed. `buf` holds the bytes after it.
-    async fn stop(&self, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
+    async fn stop(&self, record: &mut Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
             Stopped::Answered(response, terms) => {
                 self.answer(record, response, terms, (!buf.is_empty()).then_some(buf)).await

@@ -18,7 +18,7 @@ use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{next_part, patience_for, settled, until_gone};
+use crate::serve::{Settled, next_part, patience_for, settled, until_gone};
 use bytes::Bytes;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
@@ -103,7 +103,7 @@ pub async fn serve<'b, D: Messages>(
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
         match route::route(&mut record, &mut head, normal, &mut passage, down.timer()) {
             Ok(route) => break route,
-            Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
+            Err(Stop::Answer(response)) => return Box::pin(answer(&mut record, down, response, head_only)).await,
             Err(Stop::Wait(mut waiting)) => match Box::pin(until_gone(down, waiting.as_mut())).await {
                 None => return record.blame(Cause::Client),
                 there => passage.resume = there,
@@ -112,7 +112,7 @@ pub async fn serve<'b, D: Messages>(
     };
     if switch.is_some_and(|protocol| !is_known(protocol)) {
         // Other tunnels are refused: requests of HTTP inside would be neither routed nor counted.
-        return Box::pin(answer(&record, down, Reject::Protocol.into(), head_only)).await;
+        return Box::pin(answer(&mut record, down, Reject::Protocol.into(), head_only)).await;
     }
     if record.call.get() != Call::Not
         && let Some(limit) = grpc::timeout(request)
@@ -146,7 +146,7 @@ pub async fn serve<'b, D: Messages>(
         _ => suit_http1(request, &mut out.outfit.edits, has_body),
     };
     if let Err(reject) = suits {
-        return Box::pin(answer(&record, down, reject.into(), head_only)).await;
+        return Box::pin(answer(&mut record, down, reject.into(), head_only)).await;
     }
     out.set_head(Head::Came(HeadParts::decoded(request, framing)));
     if takes_messages {
@@ -184,9 +184,9 @@ pub async fn serve<'b, D: Messages>(
                 && record.call.get() != Call::Not
                 && down.timer().left_ns(opened.route.deadline) == Some(0) =>
         {
-            Box::pin(answer(&record, down, Response { status: 504, ..reply }, head_only)).await
+            Box::pin(answer(&mut record, down, Response { status: 504, ..reply }, head_only)).await
         }
-        Err(Some(reply)) => Box::pin(answer(&record, down, reply, head_only)).await,
+        Err(Some(reply)) => Box::pin(answer(&mut record, down, reply, head_only)).await,
         Err(None) => match record.cut.take() {
             Some(cut) => end_call(&record, down, *cut),
             None => {
@@ -229,8 +229,13 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
 }
 
 /// Sends a response of this proxy.
-async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
-    let Some(own) = settled(record, down, response).await else { return down.reset() };
+async fn answer<D: Messages>(record: &mut Record<'_>, down: &D, response: Response, head_only: bool) {
+    let own = match settled(record, down, response, true).await {
+        Some(Settled::Own(own)) => own,
+        Some(Settled::Relayed(_)) => return,
+        None => return down.reset(),
+    };
+    let record = &*record;
     let Own { status, mut fields, mut body, ends_call } = own;
     if ends_call {
         down.send_head(status, fields, true);

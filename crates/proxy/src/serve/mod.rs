@@ -8,6 +8,7 @@ mod h1_answer;
 mod h1_parts;
 mod h1_request;
 pub mod h2;
+mod internal;
 pub mod message;
 mod open;
 
@@ -16,9 +17,11 @@ use crate::body::downstream::Downstream;
 use crate::body::fault::Unfit;
 use crate::body::response::{Content, Later, Response};
 use crate::core::linger::LINGER;
+use crate::forward::relay::Answered;
 use crate::observe::end::Cause;
 use crate::pipeline::response::{Own, OwnBody, own};
 use crate::record::Record;
+use crate::record::grpc::Call;
 use evenkeel_net::buffer::CAPACITY;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -34,19 +37,42 @@ async fn until_gone<T>(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<
     .await
 }
 
-/// Builds a response of this proxy, once it is there; `None` if the client leaves before.
-async fn settled(record: &Record<'_>, down: &impl Downstream, mut response: Response) -> Option<Own> {
+/// Response of this proxy, ready to be sent, or the end of a response of another route that was sent.
+enum Settled {
+    Own(Own),
+    Relayed(Answered),
+}
+
+/// Builds a response of this proxy, once it is there, or has another route answer; `None` if the client leaves before, or
+/// the response is cut off. `keep_alive`: the client's connection can carry another request.
+async fn settled<D: Downstream>(
+    record: &mut Record<'_>,
+    down: &D,
+    mut response: Response,
+    keep_alive: bool,
+) -> Option<Settled> {
     loop {
-        while let Content::Later(Later(mut later)) = response.content {
-            let Some(came) = until_gone(down, later.as_mut()).await else {
-                record.blame(Cause::Client);
-                return None;
-            };
-            response = came;
-        }
-        match own(record, response) {
-            Ok(own) => return Some(own),
-            Err(later) => response = *later,
+        match response.content {
+            Content::Later(Later(mut later)) => match until_gone(down, later.as_mut()).await {
+                Some(came) => response = came,
+                None => {
+                    record.blame(Cause::Client);
+                    return None;
+                }
+            },
+            // A page is not a message of a gRPC call.
+            Content::Redirected(_) if record.call.get() != Call::Not => {
+                response = Response::new(response.status, "the route answers by another route");
+            }
+            // Boxed: few responses are those of another route.
+            Content::Redirected(to) => match Box::pin(internal::answer(record, down, *to, keep_alive)).await {
+                Ok(answered) => return Some(Settled::Relayed(answered)),
+                Err(instead) => response = instead?,
+            },
+            _ => match own(record, response) {
+                Ok(own) => return Some(Settled::Own(own)),
+                Err(instead) => response = *instead,
+            },
         }
     }
 }

@@ -7,6 +7,7 @@ mod error_pages;
 mod faults;
 mod half_open;
 mod interim;
+mod internal;
 mod large_heads;
 mod lingering;
 mod log;

@@ -150,6 +150,18 @@ impl<'h, 'b> Response<'h, 'b> {
         let reason = if self.reason.iter().all(u8::is_ascii) { self.reason } else { b"" };
         // Each head begins with a version, a space and three digits.
         append(&[b"HTTP/1.1 ", &self.fields.bytes[9..12], b" ", reason, b"\r\n"], out);
+        self.write_fields(towards, added, out);
+    }
+
+    /// Like [`write`](Self::write), with another status and its reason phrase.
+    #[cold]
+    pub fn write_as(&self, (status, phrase): (u16, &str), towards: Towards, added: &[u8], out: &mut Vec<u8>) {
+        append(&[b"HTTP/1.1 ", status.to_string().as_bytes(), b" ", phrase.as_bytes(), b"\r\n"], out);
+        self.write_fields(towards, added, out);
+    }
+
+    #[inline]
+    fn write_fields(&self, towards: Towards, added: &[u8], out: &mut Vec<u8>) {
         if self.chunked && towards.version == Version::V10 {
             self.write_without_coding(out);
         } else {

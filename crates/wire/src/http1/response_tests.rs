@@ -305,3 +305,15 @@ fn a_connection_is_not_kept_behind_a_response_that_promises_a_body_and_has_none(
     }
     assert!(keeps("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", HEAD), "as a HEAD may be answered");
 }
+
+#[test]
+fn another_status_has_its_own_phrase() {
+    let message = "HTTP/1.0 200 Fine\r\nA: b\r\nContent-Length: 2\r\n\r\nhi";
+    let write = |response: &Response<'_, '_>| {
+        let mut out = Vec::new();
+        response.write_as((502, "Bad Gateway"), KEPT, b"C: d\r\n", &mut out);
+        String::from_utf8(out).expect("the test sends text")
+    };
+    let head = read(message, GET, write).expect("the response is good");
+    assert_eq!(head, "HTTP/1.1 502 Bad Gateway\r\nA: b\r\nContent-Length: 2\r\nC: d\r\n\r\n");
+}

@@ -65,6 +65,8 @@ words! {
         Listener = "listener",
         /// Name of the route that matched.
         Route = "route",
+        /// Name of the route that matched, if another one answered: as an error page, or by an internal redirect.
+        FirstRoute = "first_route",
         Pool = "pool",
         /// Name of the endpoint; `-` if none was chosen.
         Endpoint = "endpoint",

@@ -1,7 +1,7 @@
 //! Filters of routes: a file for each subject, and [`FILTER_KEYS`], the table of their keys. `[[route]]` has all of
 //! them, `[filters.NAME]` and `[defaults.route]` ([`sets`]) have those that routes share.
 
-// Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, jwt, limits, mirror,
+// Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, internal_redirects, jwt, limits, mirror,
 // rewrite, headers, edits, sets
 mod access;
 mod bandwidth;
@@ -14,6 +14,7 @@ mod cors;
 mod edits;
 mod forward_auth;
 pub(crate) mod headers;
+pub(crate) mod internal_redirects;
 mod jwt;
 mod limits;
 mod mirror;
@@ -53,6 +54,7 @@ use cookies::COOKIES;
 use cors::CORS;
 use forward_auth::FORWARD_AUTH;
 use headers::{REQUEST_HEADERS, REQUEST_TRAILERS, RESPONSE_HEADERS};
+use internal_redirects::INTERNAL_REDIRECTS;
 use jwt::JWT;
 use limits::LIMITS_KEY;
 use mirror::MIRROR;
@@ -109,6 +111,8 @@ filters! {
     error_pages: Vec<ErrorPage> = ERROR_PAGES, check error_pages::check;
     /// Statuses of endpoints whose responses are replaced by a page.
     intercept: Vec<RangeInclusive<u16>> = INTERCEPT;
+    /// Fields by which responses of endpoints name a path that an internal route answers.
+    internal_redirects: Vec<Arc<str>> = INTERNAL_REDIRECTS;
     /// Changes to fields on their way to the endpoint.
     request_headers: RequestHeaders = REQUEST_HEADERS, check headers::check_request;
     /// Names of the trailers of requests that endpoints get.

@@ -1,13 +1,16 @@
 //! Filter that sends error pages: instead of the lines of text of this proxy, and instead of those responses of endpoints
 //! that `intercept` names. The route's page goes before the listener's, and a page for fewer statuses before one for more.
-//! A page that is sent passes all filters anew, and no other page replaces it.
+//! A page that is sent passes all filters anew, and no other page replaces it. If a page is from another route, that route
+//! answers the request, once; should it fail, pages of other sources apply.
 
+use crate::body::internal_redirect::{Changes, InternalRedirect, To};
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
-use crate::filters::services::copied::copied;
+use crate::filters::services::copied::{copied, keep};
 use crate::filters::step::Step;
+use crate::filters::template::lines;
 use crate::filters::template::maps::Maps;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
@@ -190,7 +193,9 @@ struct Pages {
     /// Values of the request that fields of pages use, kept when the request comes.
     kept: Box<[Value]>,
     /// True if a page is from a pool, which gets the fields of the request.
-    wants_request: bool,
+    asks_pools: bool,
+    /// True if a page is from another route, which gets the request.
+    asks_routes: bool,
 }
 
 /// A page for some statuses.
@@ -201,13 +206,15 @@ struct Page {
     fields: Box<[(Arc<str>, Value)]>,
 }
 
-/// Bytes of a page with their type, or the pool that has them.
+/// Bytes of a page with their type, or the pool or route that has them.
 #[derive(Clone)]
 enum Content {
     Body(Arc<str>, Bytes),
     Whole(Arc<Whole>),
     /// Pool that is asked, and the path of the request if it is not the client's.
     Pool(Rc<Destination>, Option<Arc<str>>),
+    /// Index and name of the route that answers, and the path of the request if it is not the client's.
+    Route(usize, Arc<str>, Option<Arc<str>>),
 }
 
 /// State of a request that may get a page.
@@ -218,6 +225,8 @@ pub struct State {
     kept: Vec<Vec<u8>>,
     /// Index of the page that is sent.
     sent: Option<usize>,
+    /// Name of the route that was asked.
+    asked_route: Option<Arc<str>>,
 }
 
 pub fn of_listener(from: &Build<'_>) -> Option<Step> {
@@ -242,6 +251,16 @@ impl Pages {
                 plan::ErrorPage { errorfile: Some(path), .. } => Content::Whole(files.whole.get(path)?.clone()),
                 plan::ErrorPage { body: Some(body), .. } => {
                     Content::Body(typed(TEXT), Bytes::copy_from_slice(body.as_bytes()))
+                }
+                // From [defaults.route], which apply to this route, too.
+                plan::ErrorPage { route: Some(name), path: None, .. } if **name == *route => continue,
+                plan::ErrorPage { route: Some(name), path, .. } => {
+                    let route = from.routes.iter().position(|route| route.name == *name)?;
+                    let listeners = &from.routes[route].listeners;
+                    if !listeners.is_empty() && !listeners.contains(&from.listener.name) {
+                        continue;
+                    }
+                    Content::Route(route, name.clone(), path.clone())
                 }
                 plan::ErrorPage { path, .. } => {
                     let of = from.route.as_ref()?;
@@ -270,7 +289,8 @@ impl Pages {
             from.route.as_ref().map_or_else(|| Parameters::of(std::iter::empty()), |of| Parameters::of_route(of.plan)),
         );
         Some(Box::new(Pages {
-            wants_request: all.iter().any(|page| matches!(page.source, Content::Pool(..))),
+            asks_pools: all.iter().any(|page| matches!(page.source, Content::Pool(..))),
+            asks_routes: all.iter().any(|page| matches!(page.source, Content::Route(..))),
             pages: all.into(),
             intercept: own.into(),
             kept: kept.into_iter().map(|variable| Value::of_variable(variable, &path, maps)).collect(),
@@ -279,11 +299,17 @@ impl Pages {
 
     /// Index of the page that replaces a response.
     fn page(&self, cx: &Exchange<'_>, head: &ResponseHead<'_, '_, '_>) -> Option<usize> {
+        let redirects = cx.facts.redirects.as_deref();
+        let is_page = redirects.is_some_and(|redirects| redirects.is_page);
         let is_replaced = match head.is_of_endpoint(cx) {
-            true => self.intercept.iter().any(|statuses| statuses.contains(&head.status)),
+            true => !is_page && self.intercept.iter().any(|statuses| statuses.contains(&head.status)),
             false => head.is_line,
         };
-        is_replaced.then(|| self.pages.iter().position(|page| page.statuses.contains(&head.status)))?
+        let may_ask = redirects.is_some() && !is_page;
+        let fits = |page: &Page| {
+            page.statuses.contains(&head.status) && (may_ask || !matches!(page.source, Content::Route(..)))
+        };
+        is_replaced.then(|| self.pages.iter().position(fits))?
     }
 }
 
@@ -291,8 +317,11 @@ impl Filter for Pages {
     type State = State;
 
     fn request(&self, own: &mut Own<State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if self.wants_request || !self.kept.is_empty() {
-            let asked = self.wants_request.then(|| copied(cx, head).into());
+        if self.asks_routes {
+            keep(cx, head);
+        }
+        if self.asks_pools || !self.kept.is_empty() {
+            let asked = self.asks_pools.then(|| copied(cx, head).into());
             let source = Source::of_request(cx, head.request, &[]);
             let text = |value: &Value| {
                 let mut text = Vec::new();
@@ -303,7 +332,7 @@ impl Filter for Pages {
                 text
             };
             let kept = self.kept.iter().map(text).collect();
-            *own = Some(Box::new(State { asked, kept, sent: None }));
+            *own = Some(Box::new(State { asked, kept, ..State::default() }));
         }
         Verdict::Next
     }
@@ -327,6 +356,15 @@ impl Filter for Pages {
                 let Some(asked) = state.asked.take() else { return };
                 fetched(to.clone(), *asked, path.clone(), (head.status, page.status))
             }
+            Content::Route(route, name, path) => {
+                (state.sent, state.asked_route) = (None, Some(name.clone()));
+                let target = path.as_ref().map(|path| path.replace("{status}", &head.status.to_string()).into());
+                let mut fields = Table::default();
+                fields.push_lines(&self.fields(page, state, cx, head.status));
+                let changes = Changes { status: page.status.or(path.is_some().then_some(head.status)), fields };
+                let to = To::Page { route: *route, target };
+                Response::redirected(head.status, InternalRedirect { to, changes })
+            }
         };
         // The response is from here on of this proxy.
         cx.facts.serves_stored.set(false);
@@ -334,7 +372,11 @@ impl Filter for Pages {
     }
 
     fn did(&self, own: Option<&State>, _: &Exchange<'_>) -> Cow<'static, str> {
-        if own.is_some_and(|state| state.sent.is_some()) { "sent an error page".into() } else { "".into() }
+        match own {
+            Some(State { sent: Some(_), .. }) => "sent an error page".into(),
+            Some(State { asked_route: Some(name), .. }) => format!("had route \"{name}\" answer").into(),
+            _ => "".into(),
+        }
     }
 }
 
@@ -344,17 +386,25 @@ impl Pages {
     /// Adds the fields of the page that is sent.
     fn add_fields(&self, state: &State, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let Some(page) = state.sent.and_then(|at| self.pages.get(at)) else { return };
-        let source = Source::of_response(cx, head.status, &state.kept);
-        let mut text = cx.core.scratch();
+        let added = self.fields(page, state, cx, head.status);
+        let set = page.fields.iter().filter(|(name, _)| lines::has(&added, name.as_bytes()));
+        set.for_each(|(name, _)| head.fields.leave_out(name));
+        head.added.extend_from_slice(&added);
+    }
+
+    /// Fields of a page for this status, as lines.
+    fn fields(&self, page: &Page, state: &State, cx: &Exchange<'_>, status: u16) -> Vec<u8> {
+        let source = Source::of_response(cx, status, &state.kept);
+        let (mut text, mut lines) = (cx.core.scratch(), Vec::new());
         for (name, value) in &page.fields {
             text.clear();
             if value.render(&source, &mut text).is_ok() && !text.is_empty() && !text.contains(&0) {
-                head.fields.leave_out(name);
-                append(&[name.as_bytes(), b": ", &text, b"\r\n"], head.added);
+                append(&[name.as_bytes(), b": ", &text, b"\r\n"], &mut lines);
             }
         }
         text.clear();
         cx.core.give_back(text);
+        lines
     }
 }
 

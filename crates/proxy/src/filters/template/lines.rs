@@ -8,6 +8,11 @@ pub fn each(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
+/// True if one of the lines is a field of this name.
+pub fn has(lines: &[u8], name: &[u8]) -> bool {
+    each(lines).any(|(other, _)| other.eq_ignore_ascii_case(name))
+}
+
 /// True if `name` is the field `ours`, in any case, or has `_` for `-`: servers that turn fields into variables (CGI)
 /// confuse the names.
 pub fn is_like(name: &[u8], ours: &[u8]) -> bool {

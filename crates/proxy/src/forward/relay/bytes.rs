@@ -17,6 +17,7 @@ use evenkeel_net::splice::{self, Pipe, SPLICE_MIN, Side};
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::response::Towards;
+use evenkeel_wire::http1::translate::phrase;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject, Response, Version};
 use std::pin::pin;
 use std::time::Duration;
@@ -278,13 +279,13 @@ impl Relay<'_> {
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
         let known = Known { status, closes: !reusable, switches: switch, ends: body.is_done() };
-        let (outcome, added) = match self.decide(known, &mut response.fields, here)? {
-            Decision::Interim(added) => (Outcome::Success, added),
+        let (outcome, added, sent_as) = match self.decide(known, &mut response.fields, here)? {
+            Decision::Interim(added) => (Outcome::Success, added, None),
             Decision::Final(accepted) | Decision::Switch(accepted) => {
                 if let (true, Body::Chunked(chunked)) = (accepted.hears_trailers, &mut body) {
                     chunked.hold_trailers();
                 }
-                (accepted.outcome, accepted.filtered.added)
+                (accepted.outcome, accepted.filtered.added, accepted.filtered.status)
             }
             Decision::Retry(refusal) => {
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
@@ -304,12 +305,16 @@ impl Relay<'_> {
             buf.consume(head_len);
             return Ok(Some(Ready { body, answered, interim, switch, is_replaced: false, keep, send: 0 }));
         }
-        if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none()) {
+        if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none() && sent_as.is_none()) {
             new_len -= stretch.len();
             buf.cut(stretch);
         } else {
             let mut head = core.scratch();
-            response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
+            let lines = added.as_deref().unwrap_or_default();
+            match sent_as {
+                None => response.write(towards, lines, &mut head),
+                Some(status) => response.write_as((status, phrase(status)), towards, lines, &mut head),
+            }
             new_len = head.len();
             if !buf.replace_front(head_len, &head) {
                 *buf = Buf::holding(&[&head, &buf.filled()[head_len..]].concat());

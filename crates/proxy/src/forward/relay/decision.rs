@@ -105,6 +105,9 @@ impl Relay<'_> {
         self.record.status.set(status);
         let arrived = Arrived { ends, outcome: Some(outcome), length: None, is_line: false, whole: None };
         let mut filtered = filter(self.record, status, fields, arrived);
+        if let Some(status) = filtered.status {
+            self.record.sent_as.set(status);
+        }
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
             return Ok(Decision::Replace(outcome, filtered.filling));

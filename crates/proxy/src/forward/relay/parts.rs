@@ -226,14 +226,15 @@ impl Relay<'_> {
         accepted: Accepted,
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
-        let Filtered { added, body_chain, .. } = accepted.filtered;
+        let Filtered { added, body_chain, status: sent_as, .. } = accepted.filtered;
         if let Some(added) = added {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
         self.room(down).await?;
         self.record.count_out(fields.size());
-        self.record.status.set(down.send_head(status, fields, ends));
+        let sent = down.send_head(sent_as.unwrap_or(status), fields, ends);
+        self.record.status.set(if sent_as.is_some() { status } else { sent });
         if self.opened.asked.upgrade {
             // Lets the upload see that the response has begun.
             yield_now().await;

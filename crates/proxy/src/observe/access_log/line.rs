@@ -42,6 +42,8 @@ pub struct Line<'a> {
     pub summary: Summary,
     /// Reason why the client did not get an endpoint's response. Without a reason, the line lacks this field.
     pub reason: Option<&'a str>,
+    /// Route that the request has matched, if another one answered. Otherwise the line lacks this field.
+    pub first_route: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
@@ -69,6 +71,7 @@ impl<'a> Line<'a> {
             attempts: &[],
             summary,
             reason: None,
+            first_route: None,
         }
     }
 
@@ -113,7 +116,8 @@ impl<'a> Line<'a> {
     /// True if the line has none of the rare fields.
     fn is_usual(&self) -> bool {
         let is_call = self.summary.call_status.is_some();
-        let has_text = self.cache.is_some() || self.user.is_some() || self.reason.is_some();
+        let has_text =
+            self.cache.is_some() || self.user.is_some() || self.reason.is_some() || self.first_route.is_some();
         !is_call && !has_text && self.answered.is_empty() && self.attempts.is_empty()
     }
 
@@ -136,8 +140,8 @@ impl<'a> Line<'a> {
             out.push(b']');
         }
         let call_status = self.summary.call_status.map(Status::name);
-        let texts =
-            [("grpc_status", call_status), ("reason", self.reason)].map(|(name, text)| (name, text.map(str::as_bytes)));
+        let texts = [("grpc_status", call_status), ("first_route", self.first_route), ("reason", self.reason)];
+        let texts = texts.map(|(name, text)| (name, text.map(str::as_bytes)));
         let cache = self.cache.map(str::as_bytes);
         for (name, value) in [("cache", cache), ("user", self.user)].into_iter().chain(texts) {
             let Some(value) = value else { continue };

@@ -111,6 +111,7 @@ impl Out<'_> {
             LineValue::Cache => self.foreign(line.cache.map(str::as_bytes)),
             LineValue::Listener => self.foreign(name(&line.taken.first).as_deref()),
             LineValue::Route => self.foreign(name(&line.taken.second).as_deref()),
+            LineValue::FirstRoute => self.foreign(line.first_route.map(str::as_bytes)),
             LineValue::Pool => self.foreign(name(&line.sent.first).as_deref()),
             LineValue::Endpoint => self.foreign(name(&line.sent.second).as_deref()),
             LineValue::Server => self.write_server(),

@@ -4,16 +4,17 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    AuthEnd, CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
+    AuthEnd, CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, Redirected, RouteStats, SHAKEN, TlsStats,
+    Unsecured,
 };
-use evenkeel_config::plan::{Mode, Route};
+use evenkeel_config::plan::{ErrorPage, Mode, Route};
 use evenkeel_tokens::Refused;
 use evenkeel_wire::h2::Flood;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,6 +81,38 @@ impl Shown<'_> {
         self.by_listener(encoder, ("evenkeel_tcp_resets", help), is_tcp, ("side", &RESET_BY), |l| &l.resets)
     }
 
+    /// Writes the requests that another route has answered, by the route that led to it. Routes that lead to no other have
+    /// none.
+    fn redirected(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(
+            "evenkeel_http_redirected_requests",
+            "Requests that another route answered, by the route that led to it: with a page of an error, or by a path in a response",
+            None,
+            MetricType::Counter,
+        )?;
+        let asks = |pages: &[ErrorPage]| pages.iter().any(|page| page.route.is_some());
+        let all: HashSet<&str> =
+            self.plan.listeners.iter().filter(|l| asks(&l.error_pages)).map(|l| &*l.name).collect();
+        let of_routes = self
+            .plan
+            .routes
+            .iter()
+            .filter(|of| asks(&of.filters.error_pages) || !of.filters.internal_redirects.is_empty());
+        let routes: HashSet<&str> = of_routes.map(|route| &*route.name).collect();
+        if all.is_empty() && routes.is_empty() {
+            return Ok(());
+        }
+        let leads = |listener: &str, route: &str| all.contains(listener) || routes.contains(route);
+        for (listener, route, numbers) in self.routes(is_http).filter(|(listener, route, _)| leads(listener, route)) {
+            for (at, cause) in Redirected::LABELS.into_iter().enumerate() {
+                let n = numbers.iter().fold(0, |sum: u64, route| sum.wrapping_add(route.redirected[at].get()));
+                let labels = [("listener", listener), ("route", route), ("cause", cause)];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn listeners(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut requests = encoder.encode_descriptor(
             "evenkeel_http_requests",
@@ -118,6 +151,7 @@ impl Shown<'_> {
             }
         }
 
+        self.redirected(encoder)?;
         let counters: [Family<ListenerStats, Counter>; 18] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (

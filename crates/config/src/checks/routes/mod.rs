@@ -1,6 +1,8 @@
 //! Routes of a plan: from the file and implied by listeners, with checks that their listeners and
 //! pools exist.
 
+mod within;
+
 use super::collisions::{Placed, check_collisions};
 use super::leads::Leads;
 use super::maps::{Maps, check_choice};
@@ -55,6 +57,7 @@ pub(super) fn routes(
             false => Vec::new(),
         };
         routes.append(&mut own);
+        within::check(root, defaults, &routes, listeners, findings);
         if !findings.has_errors() {
             check_unused(root, &routes, listeners, findings);
         }
@@ -121,6 +124,7 @@ pub(super) fn routes(
     expressions::check(root, &sections, &placed, findings);
     paths::check(&placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
+    within::check(root, defaults, &routes, listeners, findings);
     // With errors present, something may only seem unused.
     if !findings.has_errors() {
         check_unused(root, &routes, listeners, findings);
@@ -272,8 +276,9 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], f
                 .help("add a [[route]] to it, or remove it");
         }
     }
-    let named: HashSet<&str> = routes.iter().flat_map(|r| &r.listeners).map(|l| &**l).collect();
-    let common = routes.iter().any(|r| r.listeners.is_empty());
+    let routes = || routes.iter().filter(|route| !route.internal);
+    let named: HashSet<&str> = routes().flat_map(|r| &r.listeners).map(|l| &**l).collect();
+    let common = routes().any(|r| r.listeners.is_empty());
     for Named { name, span, section } in root.named("listener") {
         let mode = leads.mode_of(name);
         let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
