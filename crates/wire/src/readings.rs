@@ -200,7 +200,7 @@ fn features(path: &[u8]) -> u8 {
 }
 
 /// The escape at the front of these bytes, decoded.
-fn escape(bytes: &[u8]) -> Option<u8> {
+pub(crate) fn escape(bytes: &[u8]) -> Option<u8> {
     let digit = |b: u8| char::from(b).to_digit(16);
     let [b'%', high, low, ..] = *bytes else { return None };
     Some((digit(high)? * 16 + digit(low)?) as u8)
