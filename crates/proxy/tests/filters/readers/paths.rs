@@ -111,10 +111,8 @@ name = "shop"
 pool = "web"
 match = { prefix = "/shop", regex = "/shop/(?P<part>.*)" }
 strip_prefix = true
-request_headers = { set = { X-Part = "{path.part}" } }
-[[route.request_headers.edits]]
-when = { ends_with = ".html" }
-set = { X-Page = "yes" }
+request_headers.set = { X-Part = "{path.part}" }
+request_headers.edits = [{ when = { ends_with = ".html" }, set = { X-Page = "yes" } }]
 [[route]]
 name = "old"
 match = { prefix = "/old" }
