@@ -159,12 +159,25 @@ pub struct Route {
     pub ruled: bool,
     /// True to store every 200 for an hour, in memory or in the page cache, and to answer from there.
     pub cached: bool,
+    /// Ten maps of the query, whose values the endpoint gets in fields `X-M0` to `X-M9`; `None` for no maps.
+    pub maps: Option<Keys>,
+}
+
+/// Keys of maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The whole text.
+    Exact,
+    /// The beginning of the text.
+    Prefix,
+    /// A regular expression.
+    Expression,
 }
 
 impl Route {
     /// Creates a route for paths with this prefix.
     pub const fn new(path: &'static str, pool: &'static str) -> Route {
-        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false, cached: false }
+        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false, cached: false, maps: None }
     }
 }
 
