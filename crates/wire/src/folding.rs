@@ -5,7 +5,7 @@
 //! Each letter becomes a single letter, as in Java's `equalsIgnoreCase`, which equates more letters than NTFS does. Ligatures,
 //! `ß` as `ss`, composed and invisible characters, which some file systems fold as well, stay as they are.
 
-use crate::readings::escape;
+use crate::readings::{escape, is_unreserved};
 use std::borrow::Cow;
 use std::str;
 
@@ -81,7 +81,7 @@ fn letter(path: &[u8]) -> Option<(Unit, usize)> {
 /// An unreserved character instead of its escape.
 fn unescaped(unit: Unit) -> Unit {
     match unit {
-        Unit::Escape(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => Unit::Byte(byte),
+        Unit::Escape(byte) if is_unreserved(byte) => Unit::Byte(byte),
         unit => unit,
     }
 }
