@@ -9,7 +9,7 @@ use crate::readings::{escape, is_unreserved};
 use std::borrow::Cow;
 use std::str;
 
-/// Part of a path that is compared as a whole.
+/// A character of a path, with its escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Byte(u8),

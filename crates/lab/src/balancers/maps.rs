@@ -8,6 +8,9 @@ use std::fmt::Write;
 pub(super) const FILES: [&str; 10] =
     ["m0.map", "m1.map", "m2.map", "m3.map", "m4.map", "m5.map", "m6.map", "m7.map", "m8.map", "m9.map"];
 
+/// Number of rows of each map.
+pub const ROWS: u32 = 10_000;
+
 /// Keys of the maps of a setup, if a route has any.
 pub(super) fn of(setup: &Setup) -> Option<Keys> {
     setup.routes.iter().find_map(|route| route.maps)
@@ -16,7 +19,7 @@ pub(super) fn of(setup: &Setup) -> Option<Keys> {
 /// Writes a file for each map. `line` writes a row of a key and a value.
 pub(super) fn files(keys: Keys, line: impl Fn(&str, &str) -> String) -> impl Iterator<Item = (&'static str, String)> {
     FILES.into_iter().enumerate().map(move |(map, name)| {
-        let text = (0..keys.rows()).map(|row| line(&keys.key(row), &value(map, row))).collect();
+        let text = (0..ROWS).map(|row| line(&keys.key(row), &value(map, row))).collect();
         (name, text)
     })
 }
@@ -29,18 +32,13 @@ pub(super) fn lines(line: impl Fn(usize, &str) -> String) -> String {
     })
 }
 
-/// Value of a row.
+/// Value of a row, which differs from those of all other rows and maps.
 pub fn value(map: usize, row: u32) -> String {
     format!("value-{map}-{row}")
 }
 
 impl Keys {
-    /// Number of rows of each map. Programs of expressions have a limit in evenkeel, which fits about 1,500 of these.
-    pub fn rows(self) -> u32 {
-        if self == Keys::Expression { 1000 } else { 10_000 }
-    }
-
-    /// Query that belongs to a row.
+    /// Query that belongs to a row. The load has the same queries.
     pub fn query(row: u32) -> String {
         format!("k{row:04}/item")
     }

@@ -163,14 +163,13 @@ pub struct Route {
     pub maps: Option<Keys>,
 }
 
-/// Keys of maps.
+/// Comparison of a text with the rows of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// The whole text.
     Exact,
-    /// The beginning of the text.
+    /// The longest row that the text begins with, or the first.
     Prefix,
-    /// A regular expression.
+    /// The first row that the whole text matches.
     Expression,
 }
 

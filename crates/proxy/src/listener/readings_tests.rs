@@ -259,7 +259,7 @@ fn are_alike(a: char, b: char) -> bool {
     a == b || upper(a) == upper(b) || lower(upper(a)) == lower(upper(b))
 }
 
-/// What a server that folds case compares: bytes beyond ASCII are UTF-8.
+/// Characters that a server that folds case compares: bytes beyond ASCII are UTF-8.
 fn characters(reading: &str) -> Vec<char> {
     let bytes: Vec<u8> = reading.chars().map(|byte| u8::try_from(byte).unwrap_or(b'?')).collect();
     String::from_utf8_lossy(&bytes).chars().collect()

@@ -54,7 +54,6 @@ struct Ending {
     ignore_case: bool,
 }
 
-/// Expression of paths.
 #[derive(Debug)]
 struct PathExpression {
     found: Found,

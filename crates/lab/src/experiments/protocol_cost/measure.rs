@@ -180,7 +180,7 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
         }
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
         Work::Distinct(clients) => Load::Distinct(clients).run_at(&url, seconds),
-        Work::Keyed(clients, keys) => Load::Keyed(clients, keys.rows()).run_at(&url, seconds),
+        Work::Keyed(clients) => Load::Keyed(clients).run_at(&url, seconds),
         Work::Closed(clients) => Load::Close(clients).run_at(&url, seconds),
         Work::Handshakes(handshakes) => handshakes.run(proxy.port(), case.path, seconds),
         Work::Idle(_) => Err(Error::Wrong("idle connections are no load".into())),

@@ -76,8 +76,8 @@ pub enum Work {
     Kept(u32),
     /// Consecutive requests on each of this many connections, each with a separate query (wrk).
     Distinct(u32),
-    /// Consecutive requests on each of this many connections, with the queries of the rows of maps of these keys (wrk).
-    Keyed(u32, Keys),
+    /// Consecutive requests on each of this many connections, with the queries of the rows of maps (wrk).
+    Keyed(u32),
     /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
     /// A connection for each request over TLS (the lab's own clients).
@@ -91,7 +91,7 @@ impl Work {
     pub fn at_once(self) -> u32 {
         match self {
             Work::Streams(of) => of.clients * of.streams,
-            Work::Kept(clients) | Work::Distinct(clients) | Work::Keyed(clients, _) | Work::Closed(clients) => clients,
+            Work::Kept(clients) | Work::Distinct(clients) | Work::Keyed(clients) | Work::Closed(clients) => clients,
             Work::Handshakes(of) => of.clients,
             Work::Idle(_) => 1,
         }
