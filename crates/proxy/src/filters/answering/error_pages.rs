@@ -266,7 +266,9 @@ impl Pages {
         }
         all.sort_by_key(|page| page.statuses.len());
         let path = Rc::new(
-            from.route.as_ref().map_or_else(|| Parameters::of(std::iter::empty()), |of| Parameters::of_route(of.plan)),
+            from.route
+                .as_ref()
+                .map_or_else(Parameters::default, |of| Parameters::of_route(of.plan, from.listener.ignore_case)),
         );
         Some(Box::new(Pages {
             wants_request: all.iter().any(|page| matches!(page.source, Content::Pool(..))),

@@ -51,7 +51,7 @@ impl Responses {
             policy: rules::policy(plan, from, route, shared.plan.object_max),
             keys: keys(plan),
             maps: {
-                let path = Rc::new(Parameters::of_route(route));
+                let path = Rc::new(Parameters::of_route(route, from.listener.ignore_case));
                 plan.maps.iter().filter_map(|map| Lookup::new(map, &path, from.resources.of())).collect()
             },
         }
