@@ -9,7 +9,6 @@ use crate::readings::{escape, is_unreserved};
 use std::borrow::Cow;
 use std::str;
 
-/// A character of a path, with its escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Byte(u8),
