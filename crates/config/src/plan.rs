@@ -6,6 +6,7 @@ pub use crate::form::{
     Address, AdminSocket, Captures, Cidr, End, Expression, Extent, Function, GROUPS_MAX, Groups, HashKey, HostPattern,
     KeySource, LimitKey, Origin, PathPart, PathPattern, Pem, Piece, Pieces, RequestRate, SendHost, Template,
     TemplatePart, TokenField, TooLong, Variable, captures, checked_regex, compile_regex, escaped, regex_cost, steers,
+    without_case,
 };
 pub use crate::maps::MapMatch;
 pub use crate::sections::access_log::{

@@ -17,7 +17,7 @@ use crate::sections::filters::{Limit, SHARED_LIMIT, shared_limits};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::map::{MAP, Map, maps};
-use crate::sections::matching::PATHS;
+use crate::sections::matching::{IGNORE_CASE, PATHS};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::provider::{self, PROVIDER, Providers};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -119,6 +119,7 @@ static DEFAULTS: Table = Table {
         table("retry", Kind::Table(&DEFAULT_RETRY), "Retries and hedging.", "its defaults"),
         table("route", Kind::Table(&DEFAULT_ROUTE), "Filters of routes.", "none"),
         PATHS,
+        IGNORE_CASE,
     ],
 };
 

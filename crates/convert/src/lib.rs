@@ -111,12 +111,15 @@ fn leave_listeners_out(target: &mut Target) {
 }
 
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
-/// normalises them, and the others in normal form.
+/// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
     if target.root.has(key!("defaults.paths"))
         || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
     {
         return;
+    }
+    if from == From::Caddy {
+        target.root.put(key!("defaults.ignore_case"), true);
     }
     target.root.put(key!("defaults.paths"), if from == From::Haproxy { "as_sent" } else { "normalise" });
 }

@@ -13,6 +13,9 @@ use std::path::Path;
 /// Files by path, with their size in bytes.
 pub const FILES: [(&str, usize); 4] = [("/1k", 1 << 10), ("/4k", 4 << 10), ("/64k", 64 << 10), ("/1m", 1 << 20)];
 
+/// Fields of a request that `/fields` answers with, in the notation of NGINX.
+const FIELDS: [&str; 10] = ["x_m0", "x_m1", "x_m2", "x_m3", "x_m4", "x_m5", "x_m6", "x_m7", "x_m8", "x_m9"];
+
 /// Further addresses of this machine at which the first endpoint listens too.
 pub const ELSEWHERE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
 
@@ -197,9 +200,11 @@ fn lines(folder: &Path, ports: [u16; 2], h2_ports: [u16; 2]) -> String {
     root {};
     default_type text/plain;
     location = /status {{ stub_status; }}
+    location = /fields {{ return 200 '{}'; }}
   }}
 ",
-        folder.display()
+        folder.display(),
+        FIELDS.map(|name| format!("$http_{name} ")).concat()
     )
 }
 

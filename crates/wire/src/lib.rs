@@ -9,11 +9,12 @@
 //! 5. [`orca`]: reports of an endpoint's load.
 //! 6. [`grpc`]: the HTTP fields of gRPC calls.
 //! 7. [`trace_context`]: the trace that a request belongs to.
-//! 8. [`host`]: hosts without their ports. [`readings`]: the texts that servers may take a path for. [`path`]: checks of a
-//!    path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
+//! 8. [`host`]: hosts without their ports. [`readings`]: the texts that servers may take a path for. [`folding`]: paths
+//!    without regard to case. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
 
-// Order: endpoint_head, proxy_protocol, tls_hello, h2, readings, http1, grpc, orca, trace_context, prefixes, path, host, head
+// Order: endpoint_head, proxy_protocol, tls_hello, h2, folding, readings, http1, grpc, orca, trace_context, prefixes, path, host, head
 pub mod endpoint_head;
+pub mod folding;
 pub mod grpc;
 pub mod h2;
 pub mod head;

@@ -30,7 +30,9 @@ pub fn has_several(path: &str) -> bool {
 fn may_differ(path: &str) -> bool {
     match features(path.as_bytes()) {
         0 => false,
-        ESCAPE => escapes(path.as_bytes()).any(|(escape, byte)| !(stays(byte) && is_upper(escape)) || ends(byte)),
+        found if found & !STRAY == ESCAPE => {
+            escapes(path.as_bytes()).any(|(escape, byte)| !(stays(byte) && is_upper(escape)) || ends(byte))
+        }
         _ => true,
     }
 }
@@ -133,6 +135,7 @@ type Step = fn(&[u8], &mut Vec<u8>);
 /// Steps other than decoding, with the feature of a path without which a step changes nothing.
 const STEPS: &[(u8, Step)] = &[
     (ESCAPE, unescape),
+    (STRAY, |path, out| decoded(path, out, |_, byte| is_unreserved(byte))),
     (ESCAPE, |path, out| cut(path, out, 0)),
     (ESCAPE, |path, out| cut(path, out, b'?')),
     (ESCAPE, |path, out| cut(path, out, b'#')),
@@ -152,6 +155,8 @@ const PARAMETERS: u8 = 4;
 const SLASHES: u8 = 8;
 /// A segment that begins with a dot.
 const DOT: u8 = 16;
+/// Percent signs that begin no escape.
+const STRAY: u8 = 32;
 
 /// True if a path has any of the features.
 #[inline]
@@ -196,11 +201,14 @@ fn features(path: &[u8]) -> u8 {
             | (u8::from(slash & (b == b'.')) * DOT)
     };
     let pairs = path.iter().zip(path.get(1..).unwrap_or_default()).fold(0, |found, (a, b)| found | of(*a, *b));
-    pairs | path.last().map_or(0, |last| of(*last, 0))
+    let found = pairs | path.last().map_or(0, |last| of(*last, 0));
+    let is_stray = |at: usize| escape(&path[at..]).is_none();
+    let has_stray = found & ESCAPE != 0 && memchr::memchr_iter(b'%', path).any(is_stray);
+    found | u8::from(has_stray) * STRAY
 }
 
 /// The escape at the front of these bytes, decoded.
-fn escape(bytes: &[u8]) -> Option<u8> {
+pub(crate) fn escape(bytes: &[u8]) -> Option<u8> {
     let digit = |b: u8| char::from(b).to_digit(16);
     let [b'%', high, low, ..] = *bytes else { return None };
     Some((digit(high)? * 16 + digit(low)?) as u8)
@@ -225,14 +233,15 @@ fn is_upper(escape: &[u8]) -> bool {
     !escape.iter().any(u8::is_ascii_lowercase)
 }
 
-/// Copies a path, with those escapes decoded that `decodes` names, and the others in upper case.
-fn decoded(path: &[u8], out: &mut Vec<u8>, decodes: impl Fn(u8) -> bool) {
+/// Copies a path, with those escapes decoded that `decodes` names by what is before them and by their byte, and the
+/// others in upper case.
+fn decoded(path: &[u8], out: &mut Vec<u8>, decodes: impl Fn(&[u8], u8) -> bool) {
     let mut at = 0;
     while let Some(skipped) = memchr::memchr(b'%', &path[at..]) {
         out.extend_from_slice(&path[at..at + skipped]);
         at += skipped;
         match escape(&path[at..]) {
-            Some(byte) if decodes(byte) => out.push(byte),
+            Some(byte) if decodes(out, byte) => out.push(byte),
             Some(_) => out.extend(path[at..at + 3].iter().map(u8::to_ascii_uppercase)),
             None => out.push(b'%'),
         }
@@ -241,14 +250,24 @@ fn decoded(path: &[u8], out: &mut Vec<u8>, decodes: impl Fn(u8) -> bool) {
     out.extend_from_slice(&path[at..]);
 }
 
-/// Decodes unreserved characters (RFC 3986 section 6.2.2.2).
+/// Decodes unreserved characters (RFC 3986 section 6.2.2.2). A digit behind a percent sign that begins no escape stays: it
+/// would make one.
 fn unescape(path: &[u8], out: &mut Vec<u8>) {
-    decoded(path, out, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+    let begins_escape = |before: &[u8]| match before {
+        [.., b'%'] => true,
+        [.., b'%', digit] => digit.is_ascii_hexdigit(),
+        _ => false,
+    };
+    decoded(path, out, |before, byte| is_unreserved(byte) && !(byte.is_ascii_hexdigit() && begins_escape(before)));
+}
+
+pub(crate) fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 /// Decodes everything that a path can have as such.
 fn decode(path: &[u8], out: &mut Vec<u8>) {
-    decoded(path, out, |byte| !stays(byte));
+    decoded(path, out, |_, byte| !stays(byte));
 }
 
 /// Ends the path at an escaped byte, as some readers do once it is decoded.

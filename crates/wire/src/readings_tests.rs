@@ -85,6 +85,10 @@ fn the_normal_form_is_that_of_rfc_3986_with_slashes_merged() {
         ("/%2561", "/%2561"),
         ("/a;v=1/b", "/a;v=1/b"),
         ("/%", "/%"),
+        // No escape comes of the characters around it.
+        ("/%%44b", "/%%44b"),
+        ("/%4%31/%61", "/%4%31/a"),
+        ("/x/%%32e%%32E/a", "/x/%%32e%%32E/a"),
     ] {
         assert_eq!(normalised(path), normal, "{path}");
         assert_eq!(normalised(&normalised(path)), normal, "{path}: a normal form is its own");

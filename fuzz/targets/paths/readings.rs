@@ -1,7 +1,9 @@
 //! Readings of a path: at most so many, each once, as sent first; the normal form and what a naive decoder reads are
-//! among them, and a path with a single reading is its own normal form or has escapes that stay.
+//! among them, and a path with a single reading is its own normal form or has escapes that stay. A reading without regard
+//! to case is found in each case of its letters.
 #![no_main]
 
+use evenkeel_wire::folding::{folded, matched_len};
 use evenkeel_wire::readings::{READINGS_MAX, Readings, has_several, normalised};
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
@@ -33,5 +35,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for reading in &all {
         assert!(reading.starts_with('/') && reading.len() <= path.len());
+        let folded = String::from_utf8(folded(reading.as_bytes()).into_owned()).expect("ASCII");
+        for other in [folded.clone(), reading.to_ascii_lowercase(), reading.to_ascii_uppercase()] {
+            assert_eq!(self::folded(other.as_bytes()), folded.as_bytes(), "{other}");
+            assert_eq!(matched_len(&other, reading, true), Some(other.len()), "{other} {reading}");
+        }
     }
 });

@@ -37,15 +37,39 @@ const PAIRS_MAX: usize = 100;
 /// listener is more specific than a match that does not.
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     // TCP routes have no path; they are checked in `tcp`.
-    let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
     let matches: Vec<(usize, Vec<Match>)> = placed
         .iter()
         .enumerate()
         .filter(|(_, p)| p.whole && !p.route.is_by_name())
         .map(|(index, p)| (index, p.route.matches()))
         .collect();
+    let mut told = BTreeSet::new();
+    let mut report = |a: Entry<'_>, b: Entry<'_>| {
+        if told.insert((a.route, b.route)) {
+            report(&placed[a.route], &placed[b.route], a.matching == b.matching, findings);
+        }
+    };
+    let at = |ignore_case: bool| -> BTreeSet<&str> {
+        let names = listeners.iter().filter(|of| of.mode == Mode::Http && of.ignore_case == ignore_case);
+        names.map(|listener| &*listener.name).collect()
+    };
+    check_at(&at(false), false, placed, &matches, &mut report);
+    let ignoring = at(true);
+    if !ignoring.is_empty() {
+        check_at(&ignoring, true, placed, &matches, &mut report);
+    }
+}
+
+/// Compares the routes of these listeners.
+fn check_at<'p>(
+    listeners: &BTreeSet<&str>,
+    ignore_case: bool,
+    placed: &[Placed],
+    matches: &'p [(usize, Vec<Match>)],
+    report: &mut impl FnMut(Entry<'p>, Entry<'p>),
+) {
     let mut places: BTreeMap<Place<'_>, Vec<Entry<'_>>> = BTreeMap::new();
-    for (route, matches) in &matches {
+    for (route, matches) in matches {
         let Route { order, internal, .. } = placed[*route].route;
         for matching in matches {
             let any = matching.hosts.is_empty().then_some(None);
@@ -53,29 +77,21 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
             for (host, form) in
                 hosts.into_iter().flat_map(|host| matching.path.forms().into_iter().map(move |f| (host, f)))
             {
-                places.entry((internal, host, form.shape())).or_default().push(Entry {
-                    route: *route,
-                    matching,
-                    order,
-                });
+                let shape = if ignore_case { form.folded().shape() } else { form.shape() };
+                places.entry((internal, host, shape)).or_default().push(Entry { route: *route, matching, order });
             }
         }
     }
-    let mut told = BTreeSet::new();
-    let mut report = |a: Entry<'_>, b: Entry<'_>| {
-        if told.insert((a.route, b.route)) {
-            report(&placed[a.route], &placed[b.route], a.matching == b.matching, findings);
-        }
-    };
     for entries in places.values().filter(|entries| entries.len() > 1) {
         let mut by_listener: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
         for entry in entries {
             let names = &placed[entry.route].route.listeners;
-            let names: BTreeSet<&str> = names.iter().map(|name| &**name).filter(|name| http.contains(name)).collect();
+            let names: BTreeSet<&str> =
+                names.iter().map(|name| &**name).filter(|name| listeners.contains(name)).collect();
             names.into_iter().for_each(|name| by_listener.entry(name).or_default().push(*entry));
         }
         let common = entries.iter().filter(|entry| placed[entry.route].route.listeners.is_empty()).copied().collect();
-        by_listener.into_values().chain([common]).for_each(|entries| compare(entries, &mut report));
+        by_listener.into_values().chain([common]).for_each(|entries| compare(entries, &mut *report));
     }
 }
 

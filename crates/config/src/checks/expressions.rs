@@ -3,17 +3,28 @@
 use super::collisions::Placed;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::checked_regex;
+use crate::form::{REGEX_SIZE_MAX, checked_regex, without_case};
+use crate::sections::listener::Listener;
 use crate::sections::runtime::Runtime;
 use crate::table::{Declared, Section};
 use crate::tree::quoted;
+use std::sync::Arc;
 
 /// Reports expressions whose programs are too large. `all` holds the routes of `sections`, and others behind them.
-pub(super) fn check(root: &Section, sections: &[&Section], all: &[Placed], findings: &mut Findings) {
+pub(super) fn check(
+    root: &Section,
+    sections: &[&Section],
+    (all, listeners): (&[Placed], &[Arc<Listener>]),
+    findings: &mut Findings,
+) {
     let most = Runtime::of(&root.section("runtime")).regex_size;
     for (section, placed) in sections.iter().zip(all).filter(|(_, placed)| placed.whole) {
+        let ignores_case = listeners.iter().any(|listener| listener.ignore_case && listener.serves(&placed.route));
         for (text, extent) in placed.route.expressions() {
-            let size = checked_regex(text, extent).map_or(0, |expression| expression.size());
+            // Of two cases of each letter the program is larger.
+            let found =
+                if ignores_case { checked_regex(&without_case(text), extent) } else { checked_regex(text, extent) };
+            let size = found.map_or(REGEX_SIZE_MAX + 1, |expression| expression.size());
             if size <= most {
                 continue;
             }

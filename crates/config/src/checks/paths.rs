@@ -1,4 +1,4 @@
-//! Checks of `paths`: protected routes that another spelling of their paths passes.
+//! Checks of `paths`: protected routes that another spelling of their paths passes, and patterns that no path matches.
 
 use super::collisions::Placed;
 use crate::code::Code;
@@ -8,17 +8,66 @@ use crate::sections::action::Action;
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::matching::{Match, Paths};
 use crate::sections::route::Route;
+use crate::tree::quoted;
+use evenkeel_wire::readings::{normalised, unescaped};
 use std::sync::Arc;
 
-/// Warns of routes that protect a path which is matched as sent, if another route sends requests to the same pool.
 pub(super) fn check(routes: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
+    check_protected(routes, listeners, findings);
+    check_patterns(routes, listeners, findings);
+}
+
+/// Warns of patterns with `//`, `/./` or `/../`, whose normal form is another path, if no listener matches paths as sent.
+fn check_patterns(routes: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
+    for Placed { route, span, .. } in routes.iter().filter(|of| of.whole) {
+        let matches = route.matches();
+        let Some((pattern, normal)) = matches.iter().find_map(|one| unreached(&one.path)) else { continue };
+        let takes_normal = |one: &Match| text(&one.path).is_none_or(|text| text == normal);
+        let mut at = listeners.iter().filter(|on| on.mode == Mode::Http && on.serves(route)).peekable();
+        if at.peek().is_none()
+            || at.any(|on| route.paths.unwrap_or(on.paths) == Paths::AsSent)
+            || matches.iter().any(takes_normal)
+        {
+            continue;
+        }
+        let message = format!(
+            "no request takes route \"{}\" by {}: servers read such a path as {}, and \"paths\" refuses or normalises it",
+            route.name,
+            quoted(pattern),
+            quoted(&normal)
+        );
+        findings
+            .add(Code::OddMatch, *span, message)
+            .help(format!("write {}, or set paths = \"as_sent\" for this route and its listeners", quoted(&normal)));
+    }
+}
+
+/// Text of a pattern; `None` for any path.
+fn text(path: &PathPattern) -> Option<&str> {
+    match path {
+        PathPattern::Any => None,
+        PathPattern::Pattern(text) | PathPattern::Prefix(text) | PathPattern::StartsWith(text) => Some(text),
+    }
+}
+
+/// A pattern that is not in normal form, and its normal form.
+fn unreached(path: &PathPattern) -> Option<(&str, String)> {
+    let pattern = text(path)?;
+    // The last segment may go on: `/.` also begins `/.well-known`.
+    let end = if let PathPattern::StartsWith(_) = path { pattern.rfind('/')? + 1 } else { pattern.len() };
+    let unescaped = unescaped(&pattern[..end]);
+    let normal = normalised(&unescaped);
+    (normal != unescaped).then(|| (pattern, normal + &pattern[end..]))
+}
+
+/// Warns of routes that protect a path which is matched as sent, if another route sends requests to the same pool.
+fn check_protected(routes: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     let http = || listeners.iter().filter(|listener| listener.mode == Mode::Http);
     if http().all(|listener| listener.paths != Paths::AsSent) && routes.iter().all(|of| of.route.paths.is_none()) {
         return;
     }
     let is_lax = |route: &Route, listener: &Listener| {
-        let serves = route.listeners.is_empty() || route.listeners.contains(&listener.name);
-        serves && route.paths.unwrap_or(listener.paths) == Paths::AsSent
+        listener.serves(route) && route.paths.unwrap_or(listener.paths) == Paths::AsSent
     };
     let routes = || routes.iter().filter(|of| !of.route.internal);
     let open: Vec<&Route> = routes().map(|of| &of.route).filter(|route| is_open(route)).collect();

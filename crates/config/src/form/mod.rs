@@ -40,7 +40,9 @@ pub use request::key_source::KeySource;
 pub use request::path::PathPattern;
 pub use request::path_parts::PathPart;
 pub use request::pieces::{End, Piece, Pieces};
-pub use request::regex::{REGEX_SIZE_MAX, checked as checked_regex, compile as compile_regex, cost as regex_cost};
+pub use request::regex::{
+    REGEX_SIZE_MAX, checked as checked_regex, compile as compile_regex, cost as regex_cost, without_case,
+};
 pub use request::send_host::SendHost;
 pub use request::template::{Template, TemplatePart, escaped};
 pub use request::token_field::TokenField;

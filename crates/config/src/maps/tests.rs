@@ -225,6 +225,20 @@ fn a_search_with_too_few_steps_finds_nothing() {
     assert_eq!(left.get(), 0);
 }
 
+/// The states of usual expressions fit into the memory for them. Without it, a lookup takes a step for each state.
+#[test]
+fn lookups_among_a_thousand_expressions_take_a_step_for_some_bytes() {
+    let all: Vec<_> = (0..1000).map(|n| (format!("^k{n:04}/[a-z]+$"), format!("v{n}"))).collect();
+    let all: Vec<(&str, &str)> = all.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let table = table(MapMatch::Regex, &all);
+    for n in (0..2000).map(|n| n * 7919 % 1000) {
+        let left = Cell::new(STEPS);
+        let found = table.find(&mut format!("k{n:04}/item").into_bytes(), &left);
+        assert_eq!(found, Some(format!("v{n}").as_bytes()));
+        assert!(STEPS - left.get() < 100, "k{n:04}: {} steps", STEPS - left.get());
+    }
+}
+
 /// `cargo test -p evenkeel-config --lib maps::tests::measures -- --ignored --nocapture`
 #[test]
 #[ignore = "measures, and asserts nothing"]

@@ -91,7 +91,6 @@ fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
             {
                 return Err("a path has a wildcard within it".to_string());
             }
-            ledger.dropped(row.line, "Caddy compares paths in any case of letters, and here in this one");
             Ok(values.iter().map(|path| path_match(path)).collect())
         }
         "method" => is(Cond::one_of(Key::Method, values.iter().map(|method| method.to_ascii_uppercase()))),
@@ -124,6 +123,9 @@ fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
         "protocol" if matches!(first, "http" | "https") => is(Cond::one_of(Key::Scheme, [first])),
         "path_regexp" => {
             let regex = if values.len() > 1 { row.word(2) } else { first };
+            if !regex.starts_with("(?i)") && regex.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+                ledger.dropped(row.line, "expressions match paths in any case of letters here, as \"path\" does");
+            }
             each(expression::path_tests(regex, false)?.into_iter().map(|test| Cond::new(Key::Path, test)).collect())
         }
         "header_regexp" => {

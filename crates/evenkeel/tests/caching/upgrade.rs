@@ -1,8 +1,11 @@
 //! Stored responses over an upgrade, with real processes.
 
 use super::Setup;
-use crate::support::{Adopted, Endpoint, Running, eventually, get};
+use crate::support::{Adopted, Endpoint, Running, eventually, get, head};
 use rustix::process::{Pid, Signal};
+use std::io::{BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
 
 /// Upgrades, and waits until the process that takes over has the stored responses. Its id, and what it says of them.
 fn upgrade(running: &Running) -> (Pid, String) {
@@ -63,4 +66,71 @@ fn a_purge_during_an_upgrade_holds_in_both_processes() {
         assert_eq!(get(&setup.listen, path).expect("an answer").0, 200);
     }
     assert_eq!(endpoint.served() - before, 2);
+}
+
+/// An endpoint that sends the first half of its response to the first request, and the rest when it is told to; if it
+/// is not, it closes. Later requests get all of it.
+fn halting() -> (String, mpsc::Sender<()>) {
+    let (go, gone) = mpsc::channel();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let addr = listener.local_addr().expect("it is bound").to_string();
+    std::thread::spawn(move || {
+        let mut gone = Some(gone);
+        for stream in listener.incoming().map_while(Result::ok) {
+            let gone = gone.take();
+            std::thread::spawn(move || {
+                let mut stream = BufReader::new(stream);
+                if head(&mut stream).is_none() {
+                    return;
+                }
+                let stream = stream.get_mut();
+                let begin =
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncache-control: max-age=600\r\ncontent-length: 10\r\n\r\n";
+                let is_sent = stream.write_all(format!("{begin}01234").as_bytes()).is_ok();
+                if is_sent && gone.is_none_or(|gone| gone.recv().is_ok()) {
+                    let _ = stream.write_all(b"56789");
+                }
+            });
+        }
+    });
+    (addr, go)
+}
+
+/// Whole or cut: a short body never looks complete.
+#[test]
+fn a_response_that_is_arriving_at_an_upgrade_reaches_the_clients_of_the_first_process() {
+    for is_whole in [true, false] {
+        let (endpoint, go) = halting();
+        let mut setup = Setup::before("caching-upgrade-arriving", &endpoint, "cache = true");
+        let mut clients: Vec<TcpStream> = (0..3)
+            .map(|_| {
+                let mut client = TcpStream::connect(&setup.listen).expect("it listens");
+                client.write_all(b"GET /a HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").expect("it reads");
+                let mut seen = Vec::new();
+                while !seen.ends_with(b"\r\n\r\n01234") {
+                    let mut byte = [0];
+                    client.read_exact(&mut byte).expect("half of the response");
+                    seen.extend(byte);
+                }
+                client
+            })
+            .collect();
+        let (pid, _) = upgrade(&setup.running);
+        let _ended = Adopted(pid);
+        eventually("the first process to drain", || setup.running.said().contains("draining").then_some(()));
+        // The other process fetches it itself.
+        let (status, body) = get(&setup.listen, "/a").expect("an answer");
+        assert_eq!((status, &*body), (200, "0123456789"));
+        if is_whole {
+            go.send(()).expect("the endpoint waits");
+        }
+        drop(go);
+        for client in &mut clients {
+            let mut rest = String::new();
+            let _ = client.read_to_string(&mut rest);
+            assert_eq!(rest, if is_whole { "56789" } else { "" });
+        }
+        assert_eq!(setup.running.ends(), Some(0), "{}", setup.running.said());
+        assert_eq!(get(&setup.listen, "/a").expect("an answer").1, "0123456789");
+    }
 }

@@ -115,6 +115,9 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
     let setup = site.setup;
     let whole = listener.pool.map(|pool| Route::new("/", pool));
     let routes: Vec<&Route> = setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
+    if routes.iter().any(|route| route.maps.is_some()) {
+        return Err(Cannot("it has no maps in files"));
+    }
     if routes.iter().any(|route| route.ruled) {
         return Err(Cannot("the lab does not write its rules"));
     }

@@ -1,7 +1,8 @@
 //! Setup as an evenkeel configuration.
 
-use super::kind::{Kind, Reload, Site, Text, time};
-use super::setup::{Algorithm, Back, Care, Front, Kernel, Lasts, Listener, Pool, Reuse, Route, Zone};
+use super::kind::{Kind, Reload, Site, Text, Written, time};
+use super::maps;
+use super::setup::{Algorithm, Back, Care, Front, Kernel, Keys, Lasts, Listener, Pool, Reuse, Route, Zone};
 use crate::error::{Error, Result};
 use crate::hosts;
 use crate::http;
@@ -11,7 +12,7 @@ pub const KIND: Kind = Kind {
     name: "evenkeel",
     program: "evenkeel",
     version_flag: "--version",
-    files: |site| Ok(vec![("evenkeel.toml", config(site)?)]),
+    files,
     arguments: |_, config| ["run", "-c", config].map(str::to_owned).to_vec(),
     forks: false,
     logs_to_socket: false,
@@ -25,6 +26,12 @@ three times the pool's latency, which none of the others can be told to look at;
 failed connect, a reset, 1 s without an answer, or a 503, but of a POST only if nothing of it has left, and of a call of gRPC also if \
 it is UNAVAILABLE; full share 3 s after a return; PING after 500 ms to endpoints of HTTP/2, which have 1 s to answer.",
 };
+
+fn files(site: &Site) -> Written {
+    let keys = maps::of(site.setup);
+    let rows = keys.into_iter().flat_map(|keys| maps::files(keys, |key, value| format!("{key} {value}\n")));
+    Ok([("evenkeel.toml", config(site)?)].into_iter().chain(rows).collect())
+}
 
 fn config(site: &Site) -> Text {
     let setup = site.setup;
@@ -48,7 +55,20 @@ fn config(site: &Site) -> Text {
     // An attempt ends with the head of its response, so streams need no separate routes.
     setup.routes.iter().filter(|route| route.lasts == Lasts::Usual).for_each(|of| text += &route(site, of));
     setup.pools.iter().for_each(|of| text += &pool(of, setup.reuse));
+    text += &maps::of(setup).map_or_else(String::new, |keys| self::maps(site, keys));
     Ok(text)
+}
+
+fn maps(site: &Site, keys: Keys) -> String {
+    let of = match keys {
+        Keys::Exact => "exact",
+        Keys::Prefix => "prefix",
+        Keys::Expression => "regex",
+    };
+    maps::lines(|map, file| {
+        let file = site.file(file);
+        format!("[map.m{map}]\nfrom = \"{{query}}\"\nmatch = \"{of}\"\nfile = \"{}\"", file.display())
+    })
 }
 
 /// Section for a plane in the kernel; `None` for other fronts.
@@ -92,7 +112,7 @@ fn zone(listener: &str, Zone { name, ttl, answers }: &Zone, pool: &str) -> Strin
     )
 }
 
-fn route(site: &Site, Route { host, path, pool, ruled, cached, .. }: &Route) -> String {
+fn route(site: &Site, Route { host, path, pool, ruled, cached, maps, .. }: &Route) -> String {
     let mut of = match (host, path.ends_with('/')) {
         (Some(host), _) => format!("host = [\"{host}\"]"),
         (None, true) => format!("path = \"{path}{{*rest}}\""),
@@ -106,7 +126,9 @@ fn route(site: &Site, Route { host, path, pool, ruled, cached, .. }: &Route) -> 
     }
     let rules = if *ruled { RULES } else { "" };
     let cache = if *cached { "cache = { ttl = { \"200\" = \"1h\" }, status_field = false }\n" } else { "" };
-    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}{cache}")
+    let fields = maps::lines(|map, _| format!("request_headers.set.X-M{map} = \"{{map.m{map}}}\""));
+    let fields = if maps.is_some() { &*fields } else { "" };
+    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}{cache}{fields}")
 }
 
 /// Rules of a [ruled route](super::setup::Route::ruled).

@@ -1,8 +1,9 @@
 //! Setup as an HAProxy configuration, with and without splicing, which helps with large bodies and costs a little with
 //! small bodies.
 
-use super::kind::{Cannot, Kind, Reload, Site, Text, newest_worker, time};
-use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse};
+use super::kind::{Cannot, Kind, Reload, Site, Text, Written, newest_worker, time};
+use super::maps;
+use super::setup::{Algorithm, Back, Care, Front, Keys, Lasts, Listener, Pool, Reuse};
 use crate::error::{Error, Result};
 use crate::http;
 use rustix::process::Signal;
@@ -12,7 +13,7 @@ pub const KIND: Kind = Kind {
     name: "haproxy",
     program: "haproxy",
     version_flag: "-v",
-    files: |site| Ok(vec![("haproxy.cfg", config(site, "")?)]),
+    files: |site| files(site, ""),
     // In the foreground: with master and worker, as its service runs it, or without a master.
     arguments: |site, config| [if site.setup.reloads { "-W" } else { "-db" }, "-f", config].map(str::to_owned).to_vec(),
     forks: false,
@@ -31,7 +32,7 @@ layer-7 retries of POST, which would do things twice, and so of gRPC, whose stat
 pub const SPLICING: Kind = Kind {
     name: "haproxy-splice",
     files: |site| match site.setup.listeners.iter().all(|of| matches!(of.front, Front::Http1 | Front::Tcp)) {
-        true => Ok(vec![("haproxy.cfg", config(site, "  option splice-response\n")?)]),
+        true => files(site, "  option splice-response\n"),
         false => Err(Cannot("only bytes that it need not change can be spliced")),
     },
     ..KIND
@@ -46,6 +47,12 @@ const FULL: &str = "  timeout check 300ms
   http-request disable-l7-retry if METH_POST
   option httpchk GET /health
 ";
+
+fn files(site: &Site, splice: &str) -> Written {
+    let keys = maps::of(site.setup);
+    let rows = keys.into_iter().flat_map(|keys| maps::files(keys, |key, value| format!("{key} {value}\n")));
+    Ok([("haproxy.cfg", config(site, splice)?)].into_iter().chain(rows).collect())
+}
 
 fn config(site: &Site, splice: &str) -> Text {
     let (setup, times) = (site.setup, &site.setup.timeouts);
@@ -132,6 +139,16 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     }
     if site.setup.routes.iter().any(|route| route.cached) {
         text += "  http-request cache-use stored\n  http-response cache-store stored\n";
+    }
+    if let Some(keys) = maps::of(site.setup) {
+        let find = match keys {
+            Keys::Exact => "map_str",
+            Keys::Prefix => "map_beg",
+            Keys::Expression => "map_reg",
+        };
+        text += &maps::lines(|map, file| {
+            format!("  http-request set-header X-M{map} %[query,{find}({})]", site.file(file).display())
+        });
     }
     // `timeout tunnel` covers upgraded streams; there are no other timeouts per route.
     for route in site.setup.routes.iter().filter(|route| route.lasts == Lasts::Usual) {

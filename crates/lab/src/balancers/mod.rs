@@ -2,12 +2,13 @@
 //! configuration, and runs, reloads and queries it. Experiments describe the task of a balancer, never the
 //! configuration of a program.
 
-// Order: bare, envoy, evenkeel, haproxy, nginx, sink, varnish, kind, setup
+// Order: bare, envoy, evenkeel, haproxy, nginx, sink, varnish, kind, maps, setup
 mod bare;
 mod envoy;
 mod evenkeel;
 mod haproxy;
 mod kind;
+pub mod maps;
 mod nginx;
 mod setup;
 mod sink;
@@ -30,7 +31,9 @@ use std::time::Duration;
 
 pub use kind::Reload;
 pub use nginx::STREAM_MODULE;
-pub use setup::{Algorithm, Back, Care, Front, Kernel, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
+pub use setup::{
+    Algorithm, Back, Care, Front, Kernel, Keys, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone,
+};
 
 /// All kinds, in the order of tables.
 pub static KINDS: &[Kind] =

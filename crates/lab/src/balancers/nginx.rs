@@ -1,7 +1,8 @@
 //! Setup as an NGINX configuration.
 
-use super::kind::{Able, Cannot, Kind, Reload, Site, Text, newest_worker, time};
-use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route};
+use super::kind::{Able, Cannot, Kind, Reload, Site, Text, Written, newest_worker, time};
+use super::maps;
+use super::setup::{Algorithm, Back, Care, Front, Keys, Lasts, Listener, Pool, Reuse, Route};
 use crate::error::{Result, While};
 use crate::origin;
 use rustix::process::Signal;
@@ -11,7 +12,7 @@ pub const KIND: Kind = Kind {
     name: "nginx",
     program: "nginx",
     version_flag: "-v",
-    files: |site| Ok(vec![("nginx.conf", config(site)?)]),
+    files,
     arguments: |site, config| origin::nginx_arguments(site.folder, config),
     forks: true,
     logs_to_socket: false,
@@ -29,6 +30,19 @@ view of endpoints to itself, so more of them would each have to learn.",
 /// Path of NGINX's stream module in Debian.
 pub const STREAM_MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
+/// Its maps have no prefixes, so these are expressions.
+fn files(site: &Site) -> Written {
+    let line = |keys: Keys| {
+        move |key: &str, value: &str| match keys {
+            Keys::Exact => format!("{key} {value};\n"),
+            Keys::Prefix => format!("~^{key} {value};\n"),
+            Keys::Expression => format!("~{key} {value};\n"),
+        }
+    };
+    let rows = maps::of(site.setup).into_iter().flat_map(|keys| maps::files(keys, line(keys)));
+    Ok([("nginx.conf", config(site)?)].into_iter().chain(rows).collect())
+}
+
 fn config(site: &Site) -> Text {
     let setup = site.setup;
     let process = origin::nginx_process(site.folder, setup.workers);
@@ -42,8 +56,10 @@ fn config(site: &Site) -> Text {
     let servers = site.fronts().map(|of| server(site, of)).collect::<Able<String>>()?;
     // Frames of 16 kB instead of 8 kB cost the same or slightly less under the loads of `protocol_cost`.
     let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n";
+    // It has to come before `http`.
+    let compiled = if maps::of(setup).is_some() { "pcre_jit on;\n" } else { "" };
     Ok(format!(
-        "{process}http {{\n{}{}{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{upstreams}{servers}}}\n",
+        "{process}{compiled}http {{\n{}{}{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{}{upstreams}{servers}}}\n",
         origin::nginx_folders(site.folder),
         log(site),
         if setup.reuse == Reuse::Many { streams } else { "" },
@@ -52,7 +68,14 @@ fn config(site: &Site) -> Text {
         time(setup.timeouts.idle),
         if has(site, Lasts::Long) { "  client_max_body_size 64m;\n" } else { "" },
         if has(site, Lasts::Endless) { UPGRADES } else { "" },
+        if maps::of(setup).is_some() { maps(site) } else { String::new() },
     ))
+}
+
+fn maps(site: &Site) -> String {
+    let maps =
+        maps::lines(|map, file| format!("  map $args $m{map} {{\n    include {};\n  }}", site.file(file).display()));
+    format!("  map_hash_max_size 65536;\n  map_hash_bucket_size 128;\n{maps}")
 }
 
 const CLIENTS: &str = "  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;\n";
@@ -206,6 +229,7 @@ fn location(site: &Site, route: &Route) -> Text {
     }
     let slash = if route.ruled { "/" } else { "" };
     lines.extend(route.ruled.then(|| RULES.to_owned()));
+    lines.extend(route.maps.iter().flat_map(|_| (0..10).map(|map| format!("proxy_set_header X-M{map} $m{map}"))));
     lines.extend(route.cached.then(|| "proxy_cache stored;\n      proxy_cache_valid 200 1h".to_owned()));
     Ok(format!("    location {}{slash} {{\n      {};\n    }}\n", route.path, lines.join(";\n      ")))
 }

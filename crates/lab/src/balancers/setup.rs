@@ -159,12 +159,24 @@ pub struct Route {
     pub ruled: bool,
     /// True to store every 200 for an hour, in memory or in the page cache, and to answer from there.
     pub cached: bool,
+    /// Ten maps of the query, whose values the endpoint gets in fields `X-M0` to `X-M9`; `None` for no maps.
+    pub maps: Option<Keys>,
+}
+
+/// Comparison of a text with the rows of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    Exact,
+    /// The longest row that the text begins with, or the first.
+    Prefix,
+    /// The first row that the whole text matches.
+    Expression,
 }
 
 impl Route {
     /// Creates a route for paths with this prefix.
     pub const fn new(path: &'static str, pool: &'static str) -> Route {
-        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false, cached: false }
+        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false, cached: false, maps: None }
     }
 }
 

@@ -33,7 +33,7 @@ fn arguments(site: &Site, config: &str) -> Vec<String> {
 
 fn config(site: &Site) -> Text {
     let setup = site.setup;
-    if !setup.routes.iter().all(|route| route.cached && !route.ruled) || setup.logs {
+    if !setup.routes.iter().all(|route| route.cached && !route.ruled && route.maps.is_none()) || setup.logs {
         return Err(Cannot("it is measured as a cache only"));
     }
     if setup.listeners.iter().any(|listener| !matches!(listener.front, Front::Http1 | Front::H2c)) {

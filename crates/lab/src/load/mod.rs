@@ -18,6 +18,8 @@ pub enum Load {
     KeepAlive(u32),
     /// Connections of `KeepAlive`, each request with a separate query.
     Distinct(u32),
+    /// Connections of `KeepAlive`, each request with the query of another of 10,000 rows of a map.
+    Keyed(u32),
     /// ApacheBench, HTTP/1.0: a new connection for each request.
     Close(u32),
 }
@@ -26,6 +28,10 @@ pub enum Load {
 /// another's.
 const DISTINCT: &str = "local n = os.time() * 1000000\n\
 request = function()\n  n = n + 1\n  return wrk.format(nil, wrk.path .. '?' .. string.format('%d', n))\nend\n";
+
+/// Script of wrk that gives each request the query of another row. Neighbours of a row are elsewhere.
+const KEYED: &str = "local n = 0\n\
+request = function()\n  n = (n + 7919) % 10000\n  return wrk.format(nil, wrk.path .. '?' .. string.format('k%04d/item', n))\nend\n";
 
 /// Number of answers, and the duration of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,9 +49,14 @@ impl Load {
     /// If the program is missing or fails, or if any request failed.
     pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
         let mut command = self.command(url, seconds)?;
-        let folder = if let Load::Distinct(_) = self { Some(Scratch::new()?) } else { None };
-        if let Some(folder) = &folder {
-            let script = folder.write("distinct.lua", DISTINCT)?;
+        let script = match self {
+            Load::Distinct(_) => Some(DISTINCT),
+            Load::Keyed(_) => Some(KEYED),
+            Load::KeepAlive(_) | Load::Close(_) => None,
+        };
+        let folder = script.is_some().then(Scratch::new).transpose()?;
+        for (folder, script) in folder.iter().zip(script) {
+            let script = folder.write("queries.lua", script)?;
             command.extend(["-s".to_owned(), script.display().to_string()]);
         }
         let output = child::output(&command, Duration::from_secs(seconds + 20))?;
@@ -61,7 +72,7 @@ impl Load {
     /// If the program is missing.
     pub fn command(self, url: &str, seconds: u64) -> Result<Vec<String>> {
         let command = match self {
-            Load::KeepAlive(connections) | Load::Distinct(connections) => {
+            Load::KeepAlive(connections) | Load::Distinct(connections) | Load::Keyed(connections) => {
                 format!("{} -t1 -c{connections} -d{seconds}s --timeout 10s {url}", child::find("wrk")?)
             }
             // -t sets -n to 50,000, so -n comes after it; ab keeps a record of each request in memory.
@@ -78,7 +89,7 @@ impl Load {
     /// If any request failed.
     pub fn answered(self, text: &str) -> Result<Answered> {
         let parsed = match self {
-            Load::KeepAlive(_) | Load::Distinct(_) => parse_wrk(text),
+            Load::KeepAlive(_) | Load::Distinct(_) | Load::Keyed(_) => parse_wrk(text),
             Load::Close(_) => parse_ab(text),
         };
         parsed.map_err(|reason| Error::Refused(format!("{reason}:\n{}", text.trim())))

@@ -50,7 +50,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "alone", "server", "secured", "tap", "shown_maps", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
     ("proxy/plan/server", &["prepare", "sticky_key"]),
-    ("proxy/side", &["copy", "send", "attempt", "request"]),
+    ("proxy/side", &["copy", "send", "attempt", "fill", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[

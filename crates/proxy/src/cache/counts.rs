@@ -5,6 +5,7 @@
 use super::reasons::REASONS;
 use evenkeel_net::counter::Counter;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Result of a request at the cache of its route.
@@ -71,9 +72,52 @@ impl WholeFetch {
     pub const LABELS: [&str; 3] = ["stored", "not_stored", "skipped"];
 }
 
+/// Reason why clients that read a growing body do not get all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CutBy {
+    /// The endpoint ended the response early, or it is malformed.
+    Endpoint,
+    /// The endpoint was silent for too long, or the time of the request is over.
+    Timeout,
+    /// Others waited for a client that took almost nothing of a body that is not stored.
+    Slow,
+    /// The task that reads the body ended early: its worker has stopped, or it panicked.
+    #[default]
+    Stopped,
+}
+
+impl CutBy {
+    /// Labels, in the order of the counters.
+    pub const LABELS: [&str; 4] = ["endpoint", "timeout", "slow_client", "stopped"];
+}
+
+/// Reason why a body that was to be stored is only passed to the clients that read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassedFor {
+    TooLarge,
+    NoRoom,
+}
+
+impl PassedFor {
+    /// Labels, in the order of the counters.
+    pub const LABELS: [&str; 2] = ["body_too_large", "no_room"];
+}
+
+/// Counts of arriving bodies, over all routes and workers.
+#[derive(Debug, Default)]
+pub struct FillCounts {
+    /// Clients that were cut off, by [`CutBy`].
+    pub cut: [AtomicU64; CutBy::LABELS.len()],
+    /// Bodies that were passed, by [`PassedFor`].
+    pub passed: [AtomicU64; PassedFor::LABELS.len()],
+}
+
 /// Counts of all routes by name, a set for each worker.
 #[derive(Debug, Default)]
-pub struct AllCounts(Mutex<BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>>);
+pub struct AllCounts {
+    routes: Mutex<BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>>,
+    pub fills: FillCounts,
+}
 
 impl AllCounts {
     /// Counts of a route on a worker.
@@ -92,6 +136,6 @@ impl AllCounts {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,9 @@
 //! Fetches of responses that are under way, so that requests for the same response share a fetch (request collapsing).
 //! Shared by all workers. Requests wait until the head of the response has arrived, and then read its body as it grows.
 //! Requests whose values differ in a field of the last known `Vary` of their key have separate fetches.
+//!
+//! After a response that was not stored, requests for the same response do not wait for each other for a while: each of
+//! them would get a separate response in the end, and would only get it later.
 
 #![expect(
     clippy::disallowed_types,
@@ -21,12 +24,12 @@ use std::task::{Context, Poll, Waker};
 
 const SHARDS: usize = 64;
 
-/// Time for which requests are kept apart after a response that was not for all of them: they do not wait for each
-/// other then.
+/// Time for which requests are kept apart after a response that was not stored, unless a response arrives before that may
+/// be stored.
 const APART_NS: u64 = 10 * SECOND_NS;
 
-/// Most keys of a shard that are remembered as apart, or with their `Vary`. An attacker's make room for others' by being
-/// forgotten.
+/// Most names of a shard that are remembered as apart, and most keys with their `Vary`. An attacker's make room for
+/// others' by being forgotten.
 const KNOWN_MAX: usize = 1024;
 
 /// Fetches that are under way, by the key of their response.
@@ -39,7 +42,7 @@ pub struct Flights {
 struct Shard {
     /// Flights by key, followed by the values that the last known `Vary` of the key names.
     under_way: HashMap<Box<[u8]>, Arc<Flight>>,
-    /// Hashes of keys whose responses are not for all, and the time until which that counts.
+    /// Hashes of the names of flights whose last response was not stored, and the time until which that counts.
     apart: HashMap<u64, Instant>,
     /// Last known `Vary` fields of keys, by their hashes.
     varies: HashMap<u64, Table>,
@@ -76,12 +79,11 @@ enum Stage {
 pub enum End {
     /// The response is stored, so that a lookup finds it.
     Stored,
-    /// The response is for its request alone, and is not stored.
+    /// The response is not stored. Requests that wait fetch responses themselves at once, and later requests do not wait
+    /// for a while.
     Apart,
-    /// The response is not stored as its request was different from others, such as a request that provokes an error.
-    /// Requests that wait now fetch responses themselves, and later requests wait again.
-    Refused,
-    /// No endpoint has responded, or with an error that a stale response may replace. Otherwise like `Refused`.
+    /// No endpoint has responded, or with an error that a stale response replaces. Requests that wait go on at once, and
+    /// later requests wait again, as an endpoint that recovers must not get all of them.
     Erred,
     /// The response did not come, was cut off, was purged before its end, or found no room. The oldest request that waits
     /// fetches it next.
@@ -93,8 +95,7 @@ impl End {
     pub fn of(refused: Option<Refusal>) -> End {
         match refused {
             None => End::Stored,
-            Some(Refusal::CutOff | Refusal::Purged | Refusal::NoRoom) => End::Failed,
-            Some(refusal) if refusal.is_of_request() => End::Refused,
+            Some(Refusal::CutOff | Refusal::Purged | Refusal::NoRoom | Refusal::Unused) => End::Failed,
             Some(_) => End::Apart,
         }
     }
@@ -108,14 +109,17 @@ pub enum Role {
     Follows(Follow),
     /// Reads the response that another request fetches.
     Reads(Arc<Growing>),
-    /// Fetches a response alone: no other request waits for it.
-    Alone,
+    /// Fetches a response alone: no other request waits for it. Once a response arrives that may be stored, others read
+    /// it; `None` if no response can be shared with the request.
+    Alone(Option<Lead>),
 }
 
 /// Duty of the request that fetches a response. Dropped before it ends, the fetch has failed.
 pub struct Lead {
     flights: Arc<Flights>,
     flight: Arc<Flight>,
+    /// True if no request can wait for it.
+    is_alone: bool,
     is_over: bool,
 }
 
@@ -154,30 +158,29 @@ impl Flights {
     ) -> Role {
         let hash = self.hasher.hash_one(key.bytes());
         let mut shard = self.shard(hash);
-        if let Some(until) = shard.apart.get(&hash) {
-            if now < *until {
-                return Role::Alone;
-            }
-            shard.apart.remove(&hash);
-        }
-        let Some(name) = shard.name(hash, key, varying) else { return Role::Alone };
+        let Some(name) = shard.name(hash, key, varying) else { return Role::Alone(None) };
+        let is_alone = shard.is_apart(self.hasher.hash_one(&name), now);
         if let Some(flight) = shard.under_way.get(&name) {
             let mut progress = lock(&flight.progress);
             match &progress.stage {
                 Stage::Grows(growing) if is_current(growing) => return Role::Reads(growing.clone()),
-                Stage::Asked | Stage::Vacant => {
+                Stage::Asked | Stage::Vacant if !is_alone => {
                     let number = progress.came;
                     progress.came += 1;
                     progress.waiting.push_back((number, None));
                     return Role::Follows(Follow { flights: self.clone(), flight: flight.clone(), number });
                 }
-                Stage::Grows(_) | Stage::Ended(_) => {}
+                _ => {}
             }
         }
         let progress = Progress { name: name.clone(), stage: Stage::Asked, waiting: VecDeque::new(), came: 0 };
         let flight = Arc::new(Flight { hash, progress: progress.into() });
-        shard.under_way.insert(name, flight.clone());
-        Role::Leads(Lead { flights: self.clone(), flight, is_over: false })
+        let lead = Lead { flights: self.clone(), flight: flight.clone(), is_alone, is_over: false };
+        if is_alone {
+            return Role::Alone(Some(lead));
+        }
+        shard.under_way.insert(name, flight);
+        Role::Leads(lead)
     }
 
     /// Response with this key that is arriving, if any.
@@ -213,6 +216,15 @@ impl Shard {
         Some(name(key, &varying(&varies.fields())?))
     }
 
+    /// True if the last response of the flights with this hash was not stored, a short time ago.
+    fn is_apart(&mut self, hash: u64, now: Instant) -> bool {
+        let is_apart = self.apart.get(&hash).is_some_and(|until| now < *until);
+        if !is_apart {
+            self.apart.remove(&hash);
+        }
+        is_apart
+    }
+
     /// Takes a flight out, unless another has its name.
     fn remove(&mut self, name: &[u8], flight: &Arc<Flight>) -> bool {
         let is_this = self.under_way.get(name).is_some_and(|known| Arc::ptr_eq(known, flight));
@@ -221,8 +233,14 @@ impl Shard {
 }
 
 impl Lead {
-    /// Notes that the head of the response has arrived: the requests that wait read the body from now on. A flight of
-    /// other requests that has the same name by the `Vary` of the response is left alone.
+    /// True if no request can wait for the response.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Notes that the head of a response that may be stored has arrived: the requests that wait, and those that come
+    /// later, read the body from now on. A flight of other requests that has the same name by the `Vary` of the response
+    /// is left alone.
     pub fn begin(&self, key: &Key, growing: &Arc<Growing>) {
         let mut shard = self.flights.shard(self.flight.hash);
         let mut progress = lock(&self.flight.progress);
@@ -237,7 +255,10 @@ impl Lead {
             shard.varies.insert(self.flight.hash, vary);
         }
         let name = name(key, varying);
-        if name != progress.name && shard.remove(&progress.name, &self.flight) {
+        for name in [&progress.name, &name] {
+            shard.apart.remove(&self.flights.hasher.hash_one(name));
+        }
+        if shard.remove(&progress.name, &self.flight) || self.is_alone {
             shard.under_way.entry(name.clone()).or_insert_with(|| self.flight.clone());
             progress.name = name;
         }
@@ -245,7 +266,7 @@ impl Lead {
         progress.wake_all();
     }
 
-    /// Ends the fetch. `now` counts for a response that is for its request alone.
+    /// Ends the fetch. `now` counts for a response that is not stored.
     pub fn end(mut self, end: End, now: Instant) {
         self.over(end, now);
     }
@@ -260,7 +281,7 @@ impl Lead {
             if shard.apart.len() >= KNOWN_MAX {
                 shard.apart.clear();
             }
-            shard.apart.insert(self.flight.hash, now.after(APART_NS));
+            shard.apart.insert(self.flights.hasher.hash_one(&progress.name), now.after(APART_NS));
         }
         if end == End::Failed && !progress.waiting.is_empty() {
             progress.stage = Stage::Vacant;
@@ -307,12 +328,13 @@ impl Future for Follow {
             Stage::Vacant if progress.position(self.number) == Some(0) => {
                 progress.stage = Stage::Asked;
                 progress.waiting.pop_front();
-                let lead = Lead { flights: self.flights.clone(), flight: self.flight.clone(), is_over: false };
+                let (flights, flight) = (self.flights.clone(), self.flight.clone());
+                let lead = Lead { flights, flight, is_alone: false, is_over: false };
                 return Poll::Ready(Followed::Leads(lead));
             }
             Stage::Asked | Stage::Vacant => {}
         }
-        let Some(at) = progress.position(self.number) else { return Poll::Ready(Followed::Ended(End::Refused)) };
+        let Some(at) = progress.position(self.number) else { return Poll::Ready(Followed::Ended(End::Erred)) };
         let (_, waker) = &mut progress.waiting[at];
         if waker.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());

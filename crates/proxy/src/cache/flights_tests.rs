@@ -98,7 +98,7 @@ fn a_fetch_that_fails_passes_to_the_oldest_request_that_waits() {
 
 #[test]
 fn those_who_wait_for_a_response_that_is_not_stored_go_at_once() {
-    for end in [End::Refused, End::Erred] {
+    for end in [End::Apart, End::Erred] {
         let (flights, mut a) = (Arc::new(Flights::default()), asks("/a", "x"));
         let lead = leads(a.join(&flights, 0));
         let mut waiting: Vec<Follow> = (0..4).map(|_| follows(a.join(&flights, 0))).collect();
@@ -106,16 +106,48 @@ fn those_who_wait_for_a_response_that_is_not_stored_go_at_once() {
         for follow in &mut waiting {
             assert!(matches!(polled(follow), Some(Followed::Ended(known)) if known == end));
         }
-        drop(leads(a.join(&flights, 0)));
+        assert_eq!(matches!(a.join(&flights, 0), Role::Alone(Some(_))), end == End::Apart);
     }
 }
 
 #[test]
-fn after_a_response_for_one_request_others_do_not_wait_for_a_while() {
+fn after_a_response_that_is_not_stored_requests_do_not_wait_for_a_while() {
     let (flights, mut a) = (Arc::new(Flights::default()), asks("/a", "x"));
     leads(a.join(&flights, 0)).end(End::Apart, at(0));
-    assert!(matches!(a.join(&flights, 9), Role::Alone));
-    drop(leads(a.join(&flights, 10)));
+    let Role::Alone(Some(second)) = a.join(&flights, 9) else { panic!("it is alone") };
+    assert!(second.is_alone() && matches!(a.join(&flights, 9), Role::Alone(Some(_))));
+    drop(leads(asks("/b", "x").join(&flights, 9)));
+    second.end(End::Apart, at(9));
+    assert!(matches!(a.join(&flights, 18), Role::Alone(_)));
+    drop(leads(a.join(&flights, 19)));
+}
+
+#[test]
+fn the_head_of_a_response_that_may_be_stored_ends_that_while() {
+    let (flights, mut a) = (Arc::new(Flights::default()), asks("/a", "x"));
+    leads(a.join(&flights, 0)).end(End::Apart, at(0));
+    let [first, second] = [0, 0].map(|seconds| a.join(&flights, seconds));
+    let (Role::Alone(Some(first)), Role::Alone(Some(second))) = (first, second) else { panic!("they are alone") };
+    let body = growing(None, "x");
+    first.begin(&a.key(), &body);
+    assert!(matches!(a.join(&flights, 0), Role::Reads(reads) if Arc::ptr_eq(&reads, &body)));
+    second.end(End::Apart, at(0));
+    assert!(matches!(a.join(&flights, 0), Role::Reads(_)), "what arrives is read in any case");
+    first.end(End::Stored, at(0));
+    assert!(matches!(a.join(&flights, 0), Role::Alone(_)), "the last response was not stored");
+}
+
+/// A client that provokes errors with values that others do not send costs itself only.
+#[test]
+fn requests_with_other_values_of_vary_still_share_a_fetch() {
+    let (flights, mut x, mut y) = (Arc::new(Flights::default()), asks("/a", "x"), asks("/a", "y"));
+    let lead = leads(x.join(&flights, 0));
+    lead.begin(&x.key(), &growing(Some("Accept"), "x"));
+    lead.end(End::Stored, at(0));
+    leads(y.join(&flights, 0)).end(End::Apart, at(0));
+    assert!(matches!(y.join(&flights, 0), Role::Alone(_)));
+    let _lead = leads(x.join(&flights, 0));
+    drop(follows(x.join(&flights, 0)));
 }
 
 #[test]

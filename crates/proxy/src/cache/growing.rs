@@ -13,6 +13,7 @@ use evenkeel_cache::store::Sequence;
 use evenkeel_cache::stored::Stored;
 use evenkeel_net::buffer::CAPACITY;
 use evenkeel_net::pages;
+use evenkeel_wire::head::Table;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,9 @@ const PIECE: usize = 64 << 10;
 /// Bytes that a fetch may be ahead of the fastest reader of a body that is passed. Less than a piece after some time cuts
 /// a reader off for which others wait.
 const AHEAD: u64 = 256 << 10;
+
+/// Bytes that may be missing before a part that comes soon.
+const NEAR: u64 = 1 << 20;
 
 /// Response whose body is still arriving.
 pub struct Growing {
@@ -42,6 +46,8 @@ struct State {
     tail: Vec<u8>,
     tail_at: u64,
     end: Option<End>,
+    /// Trailers behind the body. They are not stored.
+    trailers: Option<Table>,
     /// Readers, in the order in which they came.
     readers: BTreeMap<u64, Place>,
     came: u64,
@@ -64,6 +70,7 @@ enum End {
 #[derive(Default)]
 struct Place {
     at: u64,
+    until: u64,
     /// Position when the fetch began to wait.
     was_at: u64,
     waker: Option<Waker>,
@@ -90,6 +97,7 @@ impl Growing {
             tail: Vec::with_capacity(length.unwrap_or(0).min(PIECE as u64) as usize),
             tail_at: 0,
             end: None,
+            trailers: None,
             readers: BTreeMap::new(),
             came: 0,
             last: now,
@@ -108,7 +116,8 @@ impl Growing {
         }
         let number = state.came;
         state.came += 1;
-        state.readers.insert(number, Place { at: bytes.start, ..Place::default() });
+        let place = Place { at: bytes.start, until: bytes.end, ..Place::default() };
+        state.readers.insert(number, place);
         Some(Reader { growing: self.clone(), number, at: bytes.start, until: bytes.end, counts: None })
     }
 
@@ -137,6 +146,11 @@ impl Growing {
         state.wake_readers();
     }
 
+    /// Adds trailers, which follow the last bytes.
+    pub fn add_trailers(&self, trailers: Table) {
+        self.state().trailers = Some(trailers);
+    }
+
     /// Joins the pieces of the whole body. Readers continue meanwhile.
     pub fn join(&self) -> Bytes {
         let mut state = self.state();
@@ -157,15 +171,15 @@ impl Growing {
         self.over(End::Whole(body));
     }
 
-    /// Ends the body too early, unless it has ended before.
-    pub fn cut(&self) {
-        self.over(End::Cut);
+    /// Ends the body too early, unless it has ended before. Returns the number of readers that lack bytes.
+    pub fn cut(&self) -> u64 {
+        self.over(End::Cut)
     }
 
-    fn over(&self, end: End) {
+    fn over(&self, end: End) -> u64 {
         let mut state = self.state();
         if state.end.is_some() {
-            return;
+            return 0;
         }
         if let End::Whole(_) = end
             && !state.is_passed
@@ -175,6 +189,7 @@ impl Growing {
         }
         state.end = Some(end);
         state.wake_readers();
+        state.readers.values().filter(|place| place.at < place.until).count() as u64
     }
 
     /// Passes the body to the readers that it has, as it is not stored.
@@ -194,12 +209,12 @@ impl Growing {
     pub fn poll_need(&self, cx: &Context<'_>, held_max: u64) -> Poll<(bool, u64)> {
         let mut state = self.state();
         state.note_fetch(cx);
-        let end = state.len();
-        let [slowest, fastest] = state.bounds().unwrap_or([end; 2]);
+        let (end, bounds) = (state.len(), state.bounds());
+        let [slowest, fastest] = bounds.unwrap_or([end; 2]);
         while state.pieces.front().is_some_and(|(at, piece)| at + piece.len() as u64 <= slowest) {
             state.pieces.pop_front();
         }
-        let waits = !state.readers.is_empty() && (slowest + held_max <= end || fastest + AHEAD <= end);
+        let waits = bounds.is_some() && (slowest + held_max <= end || fastest + AHEAD <= end);
         if waits && !std::mem::replace(&mut state.waits, true) {
             state.readers.values_mut().for_each(|place| place.was_at = place.at);
         }
@@ -207,26 +222,28 @@ impl Growing {
             return Poll::Pending;
         }
         state.waits = false;
-        Poll::Ready((!state.readers.is_empty(), end - state.start()))
+        Poll::Ready((bounds.is_some(), end - state.start()))
     }
 
     /// Cuts off the readers of a passed body that have taken almost nothing since the fetch began to wait, if others wait
-    /// for them.
-    pub fn cut_slow(&self) {
+    /// for them. Returns their number.
+    pub fn cut_slow(&self) -> u64 {
         let mut state = self.state();
-        let end = state.len();
-        let Some([slowest, fastest]) = state.bounds() else { return };
+        let (end, before) = (state.len(), state.readers.len());
+        let Some([slowest, fastest]) = state.bounds() else { return 0 };
         state.waits = false;
         if fastest + AHEAD <= end || slowest == fastest {
-            return;
+            return 0;
         }
         state.readers.retain(|_, place| {
-            let is_slow = place.at + AHEAD <= end && place.at - place.was_at < PIECE as u64;
+            let lacks = place.at < place.until && place.at + AHEAD <= end;
+            let is_slow = lacks && place.at - place.was_at < PIECE as u64;
             if is_slow && let Some(waker) = place.waker.take() {
                 waker.wake();
             }
             !is_slow
         });
+        (before - state.readers.len()) as u64
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -240,9 +257,9 @@ impl State {
         self.pieces.front().map_or(self.tail_at, |(at, _)| *at)
     }
 
-    /// Positions of the slowest and of the fastest reader.
+    /// Positions of the slowest and of the fastest reader that lack bytes.
     fn bounds(&self) -> Option<[u64; 2]> {
-        let places = || self.readers.values().map(|place| place.at);
+        let places = || self.readers.values().filter(|place| place.at < place.until).map(|place| place.at);
         Some([places().min()?, places().max()?])
     }
 
@@ -322,9 +339,20 @@ impl Reader {
         }
     }
 
+    /// True if the next bytes have arrived, or come soon.
+    pub fn is_near(&self) -> bool {
+        let state = self.growing.state();
+        self.at < state.len() + NEAR || state.end.is_some()
+    }
+
     /// True if the reader has all bytes of a part.
     pub fn is_done(&self) -> bool {
         self.at >= self.until
+    }
+
+    /// Trailers behind the body that has ended, if the reader has all of it.
+    pub fn trailers(&self) -> Option<Table> {
+        if self.until == u64::MAX { self.growing.state().trailers.clone() } else { None }
     }
 
     /// Returns the next bytes, at most a buffer; `None` at the end.

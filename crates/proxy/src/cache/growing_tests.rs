@@ -8,6 +8,8 @@ use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::{Options, Store};
 use evenkeel_wire::head::{Request, Table};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub fn request<'f>(path: &'f str, fields: &'f mut Table) -> Request<'f, 'f> {
@@ -33,7 +35,7 @@ fn cx() -> Context<'static> {
 }
 
 /// Everything that a reader can have now, and its end: true if it is whole, false if it is cut, `None` if more comes.
-fn read(reader: &mut Reader) -> (Vec<u8>, Option<bool>) {
+pub fn read(reader: &mut Reader) -> (Vec<u8>, Option<bool>) {
     let mut all = Vec::new();
     loop {
         match reader.poll_next(&cx()) {
@@ -212,5 +214,176 @@ fn a_body_grows_in_one_thread_and_is_read_in_others() {
     growing.end(growing.join());
     for reader in readers {
         assert_eq!(reader.join().expect("no panic"), (1 << 20, true));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The endpoint sends this many bytes.
+    Add(usize),
+    /// A reader comes for a part, or for the whole.
+    Come(Option<Range<u64>>),
+    /// A reader takes at most this many pieces.
+    Read(usize, usize),
+    Leave(usize),
+    /// No more room: the body is passed.
+    Pass,
+    /// Readers for which the fetch waits have had time.
+    Slow,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Last {
+    Whole,
+    Cut,
+}
+
+const TOTAL: usize = 1_000_000;
+const HELD_MAX: u64 = 300_000;
+
+/// A reader, and all that the model knows about it.
+struct Known {
+    reader: Reader,
+    bytes: Range<u64>,
+    seen: usize,
+    end: Option<bool>,
+    was_slow: bool,
+}
+
+/// A body as an endpoint sends it, with readers of which the model knows only what they asked for.
+struct Model {
+    growing: Arc<Growing>,
+    all: Vec<u8>,
+    sent: usize,
+    readers: Vec<Known>,
+    is_passed: bool,
+}
+
+impl Model {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Add(bytes) if self.wants() => self.add(bytes),
+            Step::Add(_) => {}
+            Step::Come(bytes) => {
+                let bytes = bytes.unwrap_or(0..u64::MAX);
+                let reader = self.growing.reader(bytes.clone());
+                assert_eq!(reader.is_none(), self.is_passed, "only a passed body takes no more readers");
+                let known = |reader| Known { reader, bytes, seen: 0, end: None, was_slow: false };
+                self.readers.extend(reader.map(known));
+            }
+            Step::Read(which, pieces) if which < self.readers.len() => self.read(which, pieces),
+            Step::Leave(which) if which < self.readers.len() => drop(self.readers.remove(which)),
+            Step::Read(..) | Step::Leave(_) => {}
+            Step::Pass => {
+                self.is_passed = true;
+                self.growing.pass();
+            }
+            Step::Slow if self.is_passed && self.growing.poll_need(&cx(), HELD_MAX).is_pending() => {
+                let end = self.sent as u64;
+                let before = self.readers.iter().filter(|known| known.end.is_none()).count();
+                let cut = self.growing.cut_slow() as usize;
+                // None that is at the end, and never all of them.
+                assert!(cut == 0 || cut < before, "{cut} of {before}");
+                self.readers.iter_mut().for_each(|known| known.was_slow |= cut > 0 && known.reader.at + AHEAD <= end);
+            }
+            Step::Slow => {}
+        }
+    }
+
+    /// True if the fetch reads more.
+    fn wants(&self) -> bool {
+        if !self.is_passed {
+            return true;
+        }
+        let Poll::Ready((is_wanted, held)) = self.growing.poll_need(&cx(), HELD_MAX) else { return false };
+        assert!(held <= HELD_MAX + PIECE as u64, "{held}");
+        is_wanted
+    }
+
+    fn add(&mut self, bytes: usize) {
+        let to = TOTAL.min(self.sent + bytes);
+        self.growing.add(&self.all[self.sent..to], Instant(0));
+        self.sent = to;
+    }
+
+    fn read(&mut self, which: usize, pieces: usize) {
+        let known = &mut self.readers[which];
+        for _ in 0..pieces {
+            if known.end.is_some() {
+                return;
+            }
+            let at = known.bytes.start as usize + known.seen;
+            match known.reader.poll_next(&cx()) {
+                Poll::Ready(Ok(Some(bytes))) => {
+                    assert!(!bytes.is_empty() && bytes == self.all[at..at + bytes.len()]);
+                    known.seen += bytes.len();
+                    assert!(at + bytes.len() <= self.sent && (at + bytes.len()) as u64 <= known.bytes.end);
+                }
+                Poll::Ready(Ok(None)) => known.end = Some(true),
+                Poll::Ready(Err(Cut)) => known.end = Some(false),
+                Poll::Pending => {
+                    assert!(at >= self.sent, "what has arrived is there");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ends the body, and looks at what becomes of each reader.
+    fn end(mut self, last: Last) {
+        match last {
+            Last::Whole => {
+                while !self.is_passed && self.sent < TOTAL {
+                    self.add(TOTAL);
+                }
+                let body = if self.is_passed { Bytes::new() } else { self.growing.join() };
+                self.growing.end(body);
+            }
+            Last::Cut => _ = self.growing.cut(),
+        }
+        for which in 0..self.readers.len() {
+            self.read(which, TOTAL);
+            let Known { bytes, seen, end, was_slow, .. } = &self.readers[which];
+            let wanted = (bytes.end.min(self.sent as u64) as usize).saturating_sub(bytes.start as usize);
+            let has_part = bytes.start + *seen as u64 >= bytes.end;
+            match end.expect("it has ended") {
+                true => {
+                    assert!(has_part || matches!(last, Last::Whole), "{last:?}");
+                    assert_eq!(*seen, wanted);
+                }
+                false => assert!(*was_slow || matches!(last, Last::Cut)),
+            }
+            assert!(*was_slow || *seen == wanted, "all that has arrived is read");
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let part = (0..TOTAL as u64 / 2, 1..TOTAL as u64 / 2).prop_map(|(from, len)| from..from + len);
+    prop_oneof![
+        8 => (1..150_000_usize).prop_map(Step::Add),
+        3 => proptest::option::of(part).prop_map(Step::Come),
+        8 => (0..4_usize, 0..12_usize).prop_map(|(which, pieces)| Step::Read(which, pieces)),
+        1 => (0..4_usize).prop_map(Step::Leave),
+        1 => proptest::prelude::Just(Step::Pass),
+        2 => proptest::prelude::Just(Step::Slow),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever comes in whatever order: readers have the bytes of the endpoint, and a short body never looks whole.
+    #[test]
+    fn readers_have_what_was_sent_or_see_that_they_are_cut_off(
+        steps in proptest::collection::vec(step(), 1..60),
+        is_whole in any::<bool>(),
+    ) {
+        let model = Model { growing: growing(None), all: text(TOTAL), sent: 0, readers: vec![], is_passed: false };
+        let model = steps.into_iter().fold(model, |mut model, step| {
+            model.take(step);
+            model
+        });
+        model.end(if is_whole { Last::Whole } else { Last::Cut });
     }
 }

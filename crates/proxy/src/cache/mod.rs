@@ -1,6 +1,6 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! A response that is to be stored is [`filling`]; clients read its [`growing`] body meanwhile. The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. Each request has an
-//! [`outcome`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
+//! A response that is to be stored is [`filling`]; clients read its [`growing`] body meanwhile. The crate `evenkeel-cache`
+//! decides which responses may be stored and which requests they serve. Each request has an [`outcome`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
 //! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
 //! of the next plan and writes its metrics.
 
@@ -73,10 +73,10 @@ pub struct SharedCache {
     pub fills: AtomicU64,
     /// Number of fetches whose clients have left.
     pub unattended: AtomicU64,
-    /// Number of fetches behind requests: validations, and fetches of whole responses.
-    pub behind: AtomicU64,
+    /// Number of validations behind stale responses that were served.
+    pub validations: AtomicU64,
     /// Number of fetches of whole responses behind requests for a part.
-    pub behind_parts: AtomicU64,
+    pub wholes: AtomicU64,
 }
 
 /// A purge that holds here, with the results that are still pending.
@@ -120,8 +120,8 @@ impl SharedCache {
             coming: AtomicU64::new(0),
             fills: AtomicU64::new(0),
             unattended: AtomicU64::new(0),
-            behind: AtomicU64::new(0),
-            behind_parts: AtomicU64::new(0),
+            validations: AtomicU64::new(0),
+            wholes: AtomicU64::new(0),
             clock,
         }
     }
@@ -154,6 +154,11 @@ impl SharedCache {
             ..SharedCache::new(plan.cache.clone(), disk, self.clock.clone())
         }
         .into()
+    }
+
+    /// Number of fetches behind requests.
+    pub fn behind(&self) -> u64 {
+        self.validations.load(Ordering::Relaxed) + self.wholes.load(Ordering::Relaxed)
     }
 
     /// Purges here, and reports the purge to the other process of an upgrade. Matches of a purge other than of a URL

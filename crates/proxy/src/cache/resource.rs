@@ -1,7 +1,7 @@
 //! The cache as a resource of filters, which makes the cache of a plan, and its metrics.
 
 use super::clock::CacheClock;
-use super::counts::{CacheCounts, CacheResult, WholeFetch};
+use super::counts::{CacheCounts, CacheResult, CutBy, FillCounts, PassedFor, WholeFetch};
 use super::encodings::Unmade;
 use super::reasons::reasons;
 use super::{SharedCache, disk};
@@ -74,8 +74,8 @@ impl Shown<'_> {
             return Ok(());
         }
         let counts = self.cache.store.counts();
-        let [behind, fills, unattended] =
-            [&self.cache.behind, &self.cache.fills, &self.cache.unattended].map(|count| count.load(Ordering::Relaxed));
+        let [fills, unattended] =
+            [&self.cache.fills, &self.cache.unattended].map(|count| count.load(Ordering::Relaxed));
         for (name, help, value) in [
             (
                 "evenkeel_cache_bytes",
@@ -88,7 +88,7 @@ impl Shown<'_> {
             (
                 "evenkeel_cache_fetches_behind",
                 "Background fetches in progress: of stale responses, and of whole responses after requests for a part",
-                behind,
+                self.cache.behind(),
             ),
             ("evenkeel_cache_fills", "Responses of endpoints whose bodies are arriving to be stored", fills),
             (
@@ -136,8 +136,29 @@ impl Shown<'_> {
         {
             ConstCounter::new(value).encode(family.encode_family(&[("reason", reason)])?)?;
         }
+        self.fills(encoder)?;
         self.encodings(encoder)?;
         self.disk(encoder)
+    }
+
+    /// Writes the ends of arriving bodies that are not the ends of whole, stored responses.
+    fn fills(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let FillCounts { cut, passed } = &self.cache.counts.fills;
+        let of_cut = "Clients that were cut off within an arriving response: the endpoint ended it early or was silent for \
+                      too long, the client took almost nothing while others waited for it, or the worker stopped";
+        let of_passed = "Arriving responses that turned out too large, or for which memory was used up: they were passed \
+                         to the clients that read them, and not stored";
+        for (name, help, labels, counters) in [
+            ("evenkeel_cache_cut_readers", of_cut, &CutBy::LABELS[..], &cut[..]),
+            ("evenkeel_cache_passed_fills", of_passed, &PassedFor::LABELS, passed),
+        ] {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (reason, counter) in labels.iter().zip(counters) {
+                let value = counter.load(Ordering::Relaxed);
+                ConstCounter::new(value).encode(family.encode_family(&[("reason", *reason)])?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the results of encodings of stored bodies, if any route encodes them.

@@ -29,8 +29,8 @@ struct Index {
 
 impl Candidates {
     /// Creates the candidates of these matches, the most specific first.
-    pub fn new(matches: &[(RouteId, &Match)]) -> Candidates {
-        let criteria = |matching: &Match| (!matching.is_plain()).then(|| Criteria::new(matching));
+    pub fn new(matches: &[(RouteId, &Match)], ignore_case: bool) -> Candidates {
+        let criteria = |matching: &Match| (!matching.is_plain()).then(|| Criteria::new(matching, ignore_case));
         let all = matches.iter().map(|(route, matching)| (*route, criteria(matching))).collect();
         Candidates { all, index: if matches.len() < INDEXED_MIN { None } else { Index::new(matches) } }
     }

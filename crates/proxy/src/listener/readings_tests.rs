@@ -125,6 +125,54 @@ fn a_reading_that_no_route_matches_counts_with_the_setting_of_the_listener() {
     assert_eq!(chosen(&plan("", public), "/public/a%2fb"), "public");
 }
 
+/// A parameter is a segment. Endpoints that decode a slash in it read a path that no route matches, unless there is an
+/// alternative for it.
+#[test]
+fn an_escaped_slash_in_a_parameter_needs_a_match_for_what_endpoints_read() {
+    let users = "[[route]]\nname = 'users'\npool = 'p'\nmatch = ";
+    assert_eq!(chosen(&plan("", &format!("{users}{{ path = '/users/{{id}}' }}\n")), "/users/a%2Fb"), "refused");
+    for matching in [
+        "{ any = [{ path = '/users/{id}' }, { path = '/users/{group}/{id}' }] }",
+        "{ path = '/users/{*rest}' }",
+        "{ prefix = '/users' }",
+    ] {
+        let plan = plan("", &format!("{users}{matching}\n"));
+        for path in ["/users/a%2Fb", "/users/a%2fb", "/users/a%252Fb", "/users/a"] {
+            assert_eq!(chosen(&plan, path), "users", "{matching} {path}");
+        }
+        assert_eq!(chosen(&plan, "/users/a%2F..%2F..%2Fadmin"), "refused", "{matching}");
+    }
+}
+
+#[test]
+fn case_is_ignored_by_all_that_a_route_matches_paths_with_if_that_is_set() {
+    let routes = "[[route]]\nname = 'open'\npool = 'p'\n\
+        [[route]]\nname = 'admin'\npool = 'q'\nmatch = { prefix = '/Admin/{id}' }\n\
+        [[route]]\nname = 'exact'\npool = 'q'\nmatch = { path = '/%c3%84mter' }\n\
+        [[route]]\nname = 'text'\npool = 'q'\nmatch = { starts_with = '/te' }\n\
+        [[route]]\nname = 'end'\npool = 'q'\nmatch = { ends_with = '.Php' }\n\
+        [[route]]\nname = 'regex'\npool = 'q'\nmatch = { regex = '/r/(.*)/Secret' }\n\
+        [[route]]\nname = 'search'\npool = 'q'\norder = 1\nmatch = { search = '/Key$' }\n";
+    let [exact, any_case] = ["", "ignore_case = true\n"].map(|listener| plan(listener, routes));
+    for (path, wanted) in [
+        ("/ADMIN/7", "admin"),
+        ("/adm%C4%B1n/7/x", "admin"),
+        ("//ADMIN/7", "refused"),
+        ("/x/..%2FADMIN/7", "refused"),
+        ("/%C3%A4MTER", "exact"),
+        ("/TExt", "text"),
+        ("/a/b.PHP", "end"),
+        ("/R/x/%C5%BFECRET", "regex"),
+        ("/a/%E2%84%AAEY", "search"),
+        ("/Objects//a%2Fb", "open"),
+    ] {
+        assert_eq!(chosen(&any_case, path), wanted, "{path}");
+        assert_eq!(chosen(&exact, path), "open", "{path}");
+    }
+    let normal = plan("ignore_case = true\npaths = 'normalise'\n", routes);
+    assert_eq!(chosen(&normal, "//ADMIN/%61Bc"), "admin as /ADMIN/aBc", "case is kept");
+}
+
 #[test]
 fn routes_that_differ_in_their_matches_only_count_as_one() {
     let routes = |filter: &str| {
@@ -203,19 +251,72 @@ fn servers(path: &str) -> [(&'static str, String); 6] {
     ]
 }
 
+/// True if a server that folds case takes the characters for one, as Java's `equalsIgnoreCase` does: by their upper cases, or
+/// by the lower cases of these. Written without the tables that are tested.
+fn are_alike(a: char, b: char) -> bool {
+    let upper = |c: char| c.to_uppercase().next().filter(|_| c.to_uppercase().count() == 1).unwrap_or(c);
+    let lower = |c: char| c.to_lowercase().next().filter(|_| c.to_lowercase().count() == 1).unwrap_or(c);
+    a == b || upper(a) == upper(b) || lower(upper(a)) == lower(upper(b))
+}
+
+/// Characters that a server that folds case compares: bytes beyond ASCII are UTF-8.
+fn characters(reading: &str) -> Vec<char> {
+    let bytes: Vec<u8> = reading.chars().map(|byte| u8::try_from(byte).unwrap_or(b'?')).collect();
+    String::from_utf8_lossy(&bytes).chars().collect()
+}
+
 /// Prefixes of routes. Those at even places are protected.
 const PREFIXES: [&str; 4] = ["/admin", "/admin/pub", "/a/b", "/x"];
 
 /// The place of the longest prefix of a path; `None` for the open route of all others.
-fn longest(path: &str) -> Option<usize> {
-    let takes = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+fn longest(path: &str, ignore_case: bool) -> Option<usize> {
+    let path = characters(path);
+    let same = |a: char, b: char| if ignore_case { are_alike(a, b) } else { a == b };
+    let takes = |prefix: &str| {
+        path.len() >= prefix.len()
+            && prefix.chars().zip(&path).all(|(a, b)| same(a, *b))
+            && matches!(path[prefix.len()..], [] | ['/', ..])
+    };
     (0..PREFIXES.len()).filter(|at| takes(PREFIXES[*at])).max_by_key(|at| PREFIXES[*at].len())
 }
 
 fn paths() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
-        "/", "/", "//", "admin", "a", "b", "x", "pub", "/.", "/..", "..", "%2e", "%2F", "%2f", "%5C", "\\", ";",
-        ";a=1", "%3b", "%25", "%252f", "%61", "%2561", "%00", "%3f", "%20", "%",
+        "/",
+        "/",
+        "//",
+        "admin",
+        "a",
+        "b",
+        "x",
+        "pub",
+        "/.",
+        "/..",
+        "..",
+        "%2e",
+        "%2F",
+        "%2f",
+        "%5C",
+        "\\",
+        ";",
+        ";a=1",
+        "%3b",
+        "%25",
+        "%252f",
+        "%61",
+        "%2561",
+        "%00",
+        "%3f",
+        "%20",
+        "%",
+        "ADMIN",
+        "aDm%49n",
+        "adm%C4%B1n",
+        "adm%25c4%25b1n",
+        "Pub",
+        "X",
+        "%42",
+        "%c4%b1",
     ]);
     prop::collection::vec(part, 0..9).prop_map(|parts| format!("/{}", parts.concat()))
 }
@@ -228,6 +329,7 @@ proptest! {
         paths in prop::collection::vec(paths(), 30),
         listener in 0..3usize,
         settings in prop::collection::vec(0..4usize, PREFIXES.len() + 1),
+        ignore_case in any::<bool>(),
     ) {
         let words = ["refuse", "normalise", "as_sent", ""];
         let set = |at: usize| if words[at].is_empty() { String::new() } else { format!("paths = '{}'\n", words[at]) };
@@ -237,7 +339,7 @@ proptest! {
             routes += &format!("[[route]]\nname = '{at}'\npool = 'p'\nmatch = {{ prefix = '{prefix}' }}\n{access}");
             routes += &set(settings[at]);
         }
-        let plan = plan(&set(listener), &routes);
+        let plan = plan(&format!("{}ignore_case = {ignore_case}\n", set(listener)), &routes);
         let router = &Router::of_plan(&plan)[0];
         let setting = |at: Option<usize>| match settings[at.unwrap_or(PREFIXES.len())] {
             3 => listener,
@@ -247,11 +349,11 @@ proptest! {
             let Ok(Choice { route, path: normal }) = find(router, &path) else { continue };
             let (forwarded, chosen) = (normal.as_deref().unwrap_or(&path), &*plan.routes[route.expect("a route for all")].name);
             for (server, reading) in servers(forwarded) {
-                let wanted = longest(&reading);
+                let wanted = longest(&reading, ignore_case);
                 let is_protected = wanted.is_some_and(|at| at % 2 == 0) && setting(wanted) != 2;
                 let name = wanted.map_or("open".to_owned(), |at| at.to_string());
                 prop_assert!(!is_protected || chosen == name,
-                    "{server} reads {path}, forwarded as {forwarded}, as {reading}: route {name} instead of {chosen}");
+                    "{server} reads {path}, forwarded as {forwarded}, as {reading}: route {name} instead of {chosen}, {ignore_case}");
             }
         }
     }

@@ -9,11 +9,14 @@ use super::paths::Paths;
 use super::readings::{Ambiguous, Choice, PathRules, routes_of_readings};
 use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Piece, Pieces, Route, Scheme};
+use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Pieces, Route, Scheme};
 use evenkeel_net::event_loop::budget;
+use evenkeel_wire::folding::folded;
 use evenkeel_wire::head::{Fields, Request};
 use evenkeel_wire::host;
 use evenkeel_wire::readings::unescaped;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -45,9 +48,11 @@ pub struct Router {
     sole: Option<RouteId>,
     /// Hosts of routes that name this listener, each with all of the host's routes.
     own: Hosts,
-    /// All other hosts; the table is shared by all listeners.
+    /// All other hosts; the table is shared by all listeners with the same `ignore_case`.
     common: Arc<Hosts>,
     paths: PathRules,
+    /// True if paths are compared without regard to case.
+    ignore_case: bool,
 }
 
 #[derive(Debug, Default)]
@@ -90,11 +95,12 @@ impl Router {
         }
         let mut common = Matches::default();
         naming_none.iter().for_each(|&id| common.add(&matches[id], id));
-        let (routers, none) = (Arc::new(common.hosts()), Arc::<Hosts>::default());
+        let [exact, folded] = [OnceCell::new(), OnceCell::new()];
+        let none = Arc::<Hosts>::default();
         let router = |listener: &Arc<evenkeel_config::plan::Listener>| {
             let own = naming.get(&*listener.name).map_or(&[][..], Vec::as_slice);
             // Routes that name no listener apply to HTTP only.
-            let is_http = listener.mode == Mode::Http;
+            let (is_http, ignore_case) = (listener.mode == Mode::Http, listener.ignore_case);
             let others = if is_http { &naming_none[..] } else { &[] };
             let mut hosts = Matches::default();
             own.iter().for_each(|&id| hosts.add(&matches[id], id));
@@ -105,8 +111,16 @@ impl Router {
                 ([only], []) | ([], [only]) => Some(*only).filter(|&id| takes_all(&plan.routes[id])),
                 _ => None,
             };
-            let common = if is_http { routers.clone() } else { none.clone() };
-            Router { sole, own: hosts.hosts(), common, paths: PathRules::of(plan, listener, internal) }
+            let shared = if ignore_case { &folded } else { &exact };
+            let shared = || shared.get_or_init(|| Arc::new(common.hosts(ignore_case))).clone();
+            let common = if is_http { shared() } else { none.clone() };
+            Router {
+                sole,
+                own: hosts.hosts(ignore_case),
+                common,
+                paths: PathRules::of(plan, listener, internal),
+                ignore_case,
+            }
         };
         plan.listeners.iter().map(router).collect()
     }
@@ -154,8 +168,9 @@ impl Router {
 
     fn find_lower(&self, host: &[u8], path: &[u8], request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let path = if path == b"*" { b"/" } else { path };
-        let at =
-            |paths: &Paths<Candidates>| paths.find(path, |here| here.find(&Seen { request, path, added: b"" }, sender));
+        let compared = if self.ignore_case { folded(path) } else { Cow::Borrowed(path) };
+        let seen = Seen { request, path, added: b"" };
+        let at = |paths: &Paths<Candidates>| paths.find(&compared, |here| here.find(&seen, sender));
         let (own, common) = (&self.own, &*self.common);
         let exact = || own.named.exact(host).or_else(|| common.named.exact(host)).and_then(at);
         let longest = || if own.named.suffix_max() > common.named.suffix_max() { &own.named } else { &common.named };
@@ -191,7 +206,8 @@ impl<'p> Matches<'p> {
         }
     }
 
-    fn hosts(&self) -> Hosts {
+    fn hosts(&self, ignore_case: bool) -> Hosts {
+        let paths = |matches: &[_]| paths(matches, ignore_case);
         let any = (!self.any.is_empty()).then(|| paths(&self.any));
         Hosts { named: self.named.map(paths), any }
     }
@@ -199,38 +215,27 @@ impl<'p> Matches<'p> {
 
 /// Builds the paths of a host's matches, which are in the order of their routes. On equal path and rank the earlier
 /// match wins.
-fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
+fn paths(matches: &[(RouteId, &Match)], ignore_case: bool) -> Paths<Candidates> {
+    let folded = |form: Pieces| if ignore_case { form.folded() } else { form };
     let mut paths: Paths<Vec<(RouteId, &Match)>> = Paths::default();
     let forms = matches
         .iter()
         .flat_map(|(id, matching)| matching.path.forms().into_iter().map(move |form| (form, *id, *matching)));
     let forms: Vec<(Pieces, RouteId, &Match)> = forms.collect();
-    forms.iter().for_each(|(form, id, matching)| paths.entry(form).push((*id, *matching)));
+    forms.iter().for_each(|(form, id, matching)| paths.entry(&folded(form.clone())).push((*id, *matching)));
     // Readings have escapes in a single spelling.
     for (form, id, matching) in &forms {
-        if let Some(other) = unescaped_form(form)
-            && forms.iter().all(|(form, ..)| *form != other)
-        {
-            paths.entry(&other).push((*id, *matching));
+        let other = form.spelled(unescaped);
+        if forms.iter().all(|(form, ..)| *form != other) {
+            paths.entry(&folded(other)).push((*id, *matching));
         }
     }
     paths.map(&|mut here: Vec<(RouteId, &Match)>| {
         here.sort_by_key(|(_, matching)| Reverse(matching.rank()));
         // A match that takes every request hides the matches behind it.
         let all = here.iter().position(|(_, matching)| matching.is_plain()).map_or(here.len(), |at| at + 1);
-        Candidates::new(&here[..all])
+        Candidates::new(&here[..all], ignore_case)
     })
-}
-
-/// The form with its escapes as readings have them; `None` if it is the same.
-fn unescaped_form(form: &Pieces) -> Option<Pieces> {
-    let mut other = form.clone();
-    for piece in &mut other.pieces {
-        if let Piece::Text(text) = piece {
-            *text = unescaped(text);
-        }
-    }
-    (other != *form).then_some(other)
 }
 
 fn takes_all(route: &Route) -> bool {

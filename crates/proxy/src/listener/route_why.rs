@@ -7,13 +7,13 @@ use super::route::{Refusal, Router};
 use crate::matching::criteria::Criteria;
 use crate::peer::sender::{MapValues, Sender};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
+use evenkeel_config::plan::{HostPattern, Listener, Match, Mode, PathPattern, Route, Scheme};
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::{Considered, Reading, Routed};
+use evenkeel_wire::folding::folded;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::readings::has_several;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
 /// Explains how a described request is routed at the listener that it names, or without a name at the first HTTP
 /// listener. Without `maps` none has a value.
@@ -56,7 +56,7 @@ pub fn explain(plan: &Plan, described: &Parts, maps: Option<&dyn MapValues>) -> 
         route: route.name.clone(),
         pool: route.action.to_string().into(),
         taken: taken.is_some_and(|taken| taken.name == route.name),
-        why: why(route, &of.name, &request, &sender(), matched),
+        why: why(route, of, &request, &sender(), matched),
     };
     let routes = plan.routes.iter().map(considered).collect();
     let reading = |(path, id): (String, Option<usize>)| Reading { path, route: id.map(|id| route(id).name.clone()) };
@@ -73,7 +73,7 @@ pub fn explain(plan: &Plan, described: &Parts, maps: Option<&dyn MapValues>) -> 
 
 fn why(
     route: &Route,
-    listener: &Arc<str>,
+    listener: &Listener,
     request: &Request<'_, '_>,
     sender: &Sender<'_>,
     taken: Option<&Route>,
@@ -81,26 +81,29 @@ fn why(
     if route.internal {
         return "it is internal: only error pages and internal redirects lead to it".to_string();
     }
-    if !route.listeners.is_empty() && !route.listeners.contains(listener) {
+    if !route.listeners.is_empty() && !route.listeners.contains(&listener.name) {
         return format!("it is for other listeners ({})", route.listeners.join(", "));
     }
+    let matched =
+        if listener.ignore_case { "host and path match without regard to case" } else { "host and path match" };
     // Of several alternatives the last to fail is the closest.
-    let misses = route.matches().iter().map(|matching| miss(matching, request, sender)).collect::<Vec<_>>();
+    let miss = |matching: &Match| miss(matching, request, sender, listener.ignore_case);
+    let misses = route.matches().iter().map(miss).collect::<Vec<_>>();
     if let Some(miss) = misses.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
         return match miss {
             Miss::Host(hosts) => format!("it is for other hosts ({hosts})"),
             Miss::Path(path) => format!("it is for other paths ({path})"),
-            Miss::Criterion(criterion) => format!("host and path match, but not: {criterion}"),
+            Miss::Criterion(criterion) => format!("{matched}, but not: {criterion}"),
         };
     }
     match taken {
         Some(taken) if taken.name == route.name && route.is_plain() => {
-            "host and path match, and no matching route is more specific".to_string()
+            format!("{matched}, and no matching route is more specific")
         }
         Some(taken) if taken.name == route.name => {
             "it matches in all, and no matching route is more specific".to_string()
         }
-        Some(taken) if tie(route, taken, request, sender) => {
+        Some(taken) if tie(route, taken, miss) => {
             format!("it matches, and so does route \"{}\", which has the lower order", taken.name)
         }
         Some(taken) => format!("it matches, but route \"{}\" is more specific", taken.name),
@@ -110,9 +113,8 @@ fn why(
 }
 
 /// True if neither route is more specific for a request that both match, so that their order has decided.
-fn tie(route: &Route, taken: &Route, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
-    let met =
-        |of: &Route| of.matches().into_iter().filter(|one| miss(one, request, sender).is_none()).collect::<Vec<_>>();
+fn tie(route: &Route, taken: &Route, miss: impl Fn(&Match) -> Option<Miss>) -> bool {
+    let met = |of: &Route| of.matches().into_iter().filter(|one| miss(one).is_none()).collect::<Vec<_>>();
     let shares_host = |a: &Match, b: &Match| {
         a.hosts.is_empty() && b.hosts.is_empty() || a.hosts.iter().any(|host| b.hosts.contains(host))
     };
@@ -135,15 +137,15 @@ enum Miss {
     Criterion(String),
 }
 
-fn miss(matching: &Match, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<Miss> {
+fn miss(matching: &Match, request: &Request<'_, '_>, sender: &Sender<'_>, ignore_case: bool) -> Option<Miss> {
     if !takes_host(&matching.hosts, &String::from_utf8_lossy(request.host)) {
         let hosts: Vec<String> = matching.hosts.iter().map(HostPattern::to_string).collect();
         return Some(Miss::Host(hosts.join(", ")));
     }
-    if !takes_path(&matching.path, request.path()) {
+    if !takes_path(&matching.path, request.path(), ignore_case) {
         return Some(Miss::Path(path_text(&matching.path)));
     }
-    Criteria::new(matching).unmet(request, sender).map(Miss::Criterion)
+    Criteria::new(matching, ignore_case).unmet(request, sender).map(Miss::Criterion)
 }
 
 fn path_text(path: &PathPattern) -> String {
@@ -166,11 +168,14 @@ fn takes_host(hosts: &[HostPattern], host: &str) -> bool {
     hosts.is_empty() || hosts.iter().any(takes)
 }
 
-fn takes_path(pattern: &PathPattern, path: &str) -> bool {
+fn takes_path(pattern: &PathPattern, path: &str, ignore_case: bool) -> bool {
     let mut paths: Paths<()> = Paths::default();
-    pattern.forms().iter().for_each(|form| *paths.entry(form) = ());
+    for form in pattern.forms() {
+        *paths.entry(&if ignore_case { form.folded() } else { form }) = ();
+    }
     let path = if path == "*" { "/" } else { path };
-    paths.find(path.as_bytes(), |()| Some(())).is_some()
+    let path = if ignore_case { folded(path.as_bytes()) } else { path.as_bytes().into() };
+    paths.find(&path, |()| Some(())).is_some()
 }
 
 #[cfg(test)]
@@ -246,6 +251,22 @@ mod tests {
         let as_sent = routed("as_sent", "//admin");
         assert_eq!((as_sent.route.as_deref(), as_sent.readings.len(), as_sent.normal), (Some("open"), 3, None));
         assert!(routed("refuse", "/admin").readings.is_empty());
+    }
+
+    #[test]
+    fn agrees_with_a_listener_that_ignores_case() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\nignore_case = true\n[pool.a]\nendpoints = ['127.0.0.1:3']\n\
+                    [[route]]\nname = 'open'\npool = 'a'\n\
+                    [[route]]\nname = 'admin'\npool = 'a'\nmatch = { prefix = '/Admin', ends_with = '.PHP' }\n";
+        let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
+        let plan = outcome.plan.expect("a plan");
+        let routed = |path| explain(&plan, None, "a", path).expect("explained");
+        assert_eq!(routed("/ADMIN/x.php").route.as_deref(), Some("admin"));
+        let (other, elsewhere) = (routed("/ADMIN/x"), routed("/x"));
+        let without = "host and path match without regard to case";
+        assert_eq!(other.routes[0].why, format!("{without}, and no matching route is more specific"));
+        assert_eq!(other.routes[1].why, format!("{without}, but not: ends_with .PHP"));
+        assert_eq!(elsewhere.routes[1].why, "it is for other paths (/Admin and below)");
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Rules {
             return (Filters::default(), None);
         };
         let choice = if let plan::Action::Choice(choice) = &route.action { Some(&choice.map) } else { None };
-        let path = || Rc::new(Parameters::of_route(route));
+        let path = || Rc::new(Parameters::of_route(route, self.plan.ignore_case));
         let choice = choice.and_then(|map| Lookup::new(map, &path(), self.compiled.resources.of()));
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let route = Some(row::Route {

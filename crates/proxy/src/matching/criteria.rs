@@ -2,7 +2,8 @@
 
 use crate::peer::hash_key::cookie;
 use crate::peer::sender::{Seen, Sender};
-use evenkeel_config::plan::{self, Cidr, Expression, Extent, Match, Scheme, checked_regex};
+use evenkeel_config::plan::{self, Cidr, Expression, Extent, Match, Scheme, checked_regex, without_case};
+use evenkeel_wire::folding::folded;
 use evenkeel_wire::head::{self, Request};
 use evenkeel_wire::http1::kind::{Kind, kind};
 use std::borrow::Cow;
@@ -19,8 +20,8 @@ pub struct Criteria {
 
 #[derive(Debug)]
 enum Criterion {
-    EndsWith(Box<str>),
-    Path(Found),
+    EndsWith(Ending),
+    Path(PathExpression),
     Methods(Box<[Box<str>]>),
     Value(Part, Box<str>, Expected),
     Clients(Box<[Cidr]>),
@@ -46,6 +47,19 @@ enum Expected {
     Present(bool),
 }
 
+/// Text at the end of paths.
+#[derive(Debug)]
+struct Ending {
+    text: Box<str>,
+    ignore_case: bool,
+}
+
+#[derive(Debug)]
+struct PathExpression {
+    found: Found,
+    ignore_case: bool,
+}
+
 /// Expression that a whole value or a part of it must match.
 #[derive(Debug)]
 struct Found {
@@ -60,9 +74,33 @@ impl Found {
     }
 }
 
+impl Ending {
+    fn is_of(&self, path: &[u8]) -> bool {
+        path.ends_with(self.text.as_bytes())
+            || self.ignore_case && folded(path).ends_with(&folded(self.text.as_bytes()))
+    }
+}
+
+impl PathExpression {
+    fn new((text, extent): (&Arc<str>, Extent), ignore_case: bool) -> Option<PathExpression> {
+        let mut found = Found::new((text, extent))?;
+        if ignore_case {
+            found.expression = checked_regex(&without_case(text), extent)?;
+        }
+        Some(PathExpression { found, ignore_case })
+    }
+
+    fn is_match(&self, path: &[u8], steps: &Cell<u32>) -> bool {
+        let is_match = |path: &[u8]| self.found.expression.is_match_within(path, steps);
+        // The expression knows the letters of ASCII, and no escapes of others.
+        is_match(path) || self.ignore_case && matches!(folded(path), Cow::Owned(folded) if is_match(&folded))
+    }
+}
+
 impl Criteria {
-    /// Compiles the criteria of a match that was checked.
-    pub fn new(matching: &Match) -> Criteria {
+    /// Compiles the criteria of a match that was checked. `ignore_case`: the setting of the listener, for paths.
+    pub fn new(matching: &Match, ignore_case: bool) -> Criteria {
+        let compiled = |criteria| compiled(criteria, ignore_case);
         Criteria { wanted: compiled(&matching.criteria), unwanted: compiled(&matching.not) }
     }
 
@@ -81,12 +119,13 @@ impl Criteria {
     }
 }
 
-fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
+fn compiled(criteria: &plan::Criteria, ignore_case: bool) -> Box<[Criterion]> {
     let text = |text: &Arc<str>| Box::from(&**text);
     let mut all = Vec::new();
     all.extend((!criteria.methods.is_empty()).then(|| Criterion::Methods(criteria.methods.iter().map(text).collect())));
     all.extend(criteria.scheme.map(Criterion::Scheme));
-    all.extend(criteria.ends_with.as_ref().map(|end| Criterion::EndsWith(text(end))));
+    let ends_with = criteria.ends_with.as_ref().map(|end| Ending { text: text(end), ignore_case });
+    all.extend(ends_with.map(Criterion::EndsWith));
     let named = [
         (Part::Header, &criteria.headers),
         (Part::Query, &criteria.query),
@@ -98,7 +137,8 @@ fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
         all.extend(values.iter().filter_map(value));
     }
     all.extend((!criteria.clients.is_empty()).then(|| Criterion::Clients(criteria.clients.clone().into())));
-    all.extend(criteria.of_path().filter_map(Found::new).map(Criterion::Path));
+    let of_path = criteria.of_path().filter_map(|found| PathExpression::new(found, ignore_case));
+    all.extend(of_path.map(Criterion::Path));
     all.into()
 }
 
@@ -118,8 +158,8 @@ fn expected(value: &plan::Expected) -> Option<Expected> {
 impl Criterion {
     fn meets(&self, seen: &Seen<'_, '_, '_>, sender: &Sender<'_>) -> bool {
         match self {
-            Criterion::EndsWith(end) => seen.path.ends_with(end.as_bytes()),
-            Criterion::Path(found) => found.expression.is_match_within(seen.path, &sender.steps),
+            Criterion::EndsWith(end) => end.is_of(seen.path),
+            Criterion::Path(expression) => expression.is_match(seen.path, &sender.steps),
             Criterion::Methods(methods) => methods.iter().any(|method| **method == *seen.request.method),
             Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
@@ -191,8 +231,8 @@ fn joined<T: fmt::Display>(all: &[T], f: &mut fmt::Formatter<'_>) -> fmt::Result
 impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Criterion::EndsWith(end) => write!(f, "ends_with {end}"),
-            Criterion::Path(found) => found.fmt(f),
+            Criterion::EndsWith(end) => write!(f, "ends_with {}", end.text),
+            Criterion::Path(expression) => expression.found.fmt(f),
             Criterion::Methods(methods) => f.write_str("method ").and_then(|()| joined(methods, f)),
             Criterion::Clients(networks) => f.write_str("client ").and_then(|()| joined(networks, f)),
             Criterion::Scheme(Scheme::Http) => f.write_str("scheme http"),

@@ -10,7 +10,6 @@ use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -98,7 +97,7 @@ impl Numbers {
 
     /// Number of fetches behind requests: of stale responses that have answered them, and of whole responses.
     pub fn cache_fetches_behind(&self) -> u64 {
-        self.cache.behind.load(Ordering::Relaxed)
+        self.cache.behind()
     }
 
     pub fn plan(&self) -> &Plan {

@@ -278,10 +278,13 @@ impl OwnBody {
             {
                 return Poll::Ready(Ok(pulled));
             }
-            let piece = match &mut self.left {
-                Left::Here(body) => body.split_to(body.len().min(CAPACITY)),
+            let (piece, trailers) = match &mut self.left {
+                Left::Here(body) => (body.split_to(body.len().min(CAPACITY)), None),
                 Left::Growing(reader) => match reader.poll_next(cx) {
-                    Poll::Ready(next) => next.map_err(|Cut| CUT)?.unwrap_or_default(),
+                    Poll::Ready(next) => match next.map_err(|Cut| CUT)? {
+                        Some(piece) => (piece, None),
+                        None => (Bytes::new(), reader.trailers()),
+                    },
                     Poll::Pending => {
                         // The client gets everything that has arrived.
                         let held = self.chain.as_mut().map_or(Ok(None), |chain| chain.pull_held())?;
@@ -289,7 +292,11 @@ impl OwnBody {
                     }
                 },
             };
-            let part = if piece.is_empty() { Part::End } else { Part::Data(Buf::holding(&piece)) };
+            let part = match trailers {
+                Some(trailers) => Part::Trailers(trailers),
+                None if piece.is_empty() => Part::End,
+                None => Part::Data(Buf::holding(&piece)),
+            };
             match &mut self.chain {
                 Some(chain) => chain.push(part),
                 None => return Poll::Ready(Ok(Pulled::Part(part))),

@@ -110,10 +110,9 @@ fn look_up(
 ) -> Result<(), String> {
     would.routed = route_why::explain(plan, described, Some(&Values { lookups: &rules.lookups, cx: exchange }))?;
     let route = rules.routes.planned.iter().position(|route| would.routed.route.as_ref() == Some(&route.name));
-    let path = Rc::new(route.map_or_else(
-        || Parameters::of(std::iter::empty()),
-        |route| Parameters::of_route(&rules.routes.planned[route]),
-    ));
+    let path = Rc::new(route.map_or_else(Parameters::default, |route| {
+        Parameters::of_route(&rules.routes.planned[route], rules.plan.ignore_case)
+    }));
     let source = Source::of_request(exchange, request, &[]);
     let text = |lookup: &Lookup| {
         let mut value = Vec::new();

@@ -8,7 +8,6 @@ use crate::core::Core;
 use crate::filters::row::{Build, Stage};
 use crate::filters::table;
 use crate::filters::template::lookups::Lookups;
-use crate::filters::template::parameters::Parameters;
 use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
@@ -153,7 +152,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             prober: worker.prober.clone(),
             routes: routes.clone(),
             // No path matches before the route is known.
-            lookups: Lookups::new(compiled.resources.of(), &Rc::new(Parameters::of(std::iter::empty()))),
+            lookups: Lookups::new(compiled.resources.of(), &Rc::default()),
             noted: PerRoute::new(plan.routes.len(), (counts.clone(), stats.routes[index].clone()), instance),
             _generation: generation.clone(),
         };

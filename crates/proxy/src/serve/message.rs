@@ -286,7 +286,13 @@ async fn answer<D: Messages>(record: &mut Record<'_>, down: &D, response: Respon
             }
             None => return record.blame(Cause::Client),
         };
-        let Part::Data(buf) = part else { return down.send(Part::End) };
+        let buf = match part {
+            Part::Data(buf) => buf,
+            end => {
+                record.count_out(if let Part::Trailers(trailers) = &end { trailers.size() } else { 0 });
+                return down.send(end);
+            }
+        };
         if !room(buf.len()).await {
             return down.reset();
         }

@@ -1,6 +1,7 @@
-//! Attempt to send a request of this proxy to an endpoint: connects or takes an idle connection, sends the request,
-//! reads the response up to a limit, and gives the connection back.
+//! Attempt to send a request of this proxy to an endpoint: connects or takes an idle connection, sends the request, and
+//! reads the head of the response, with the body up to a limit if that is wanted.
 
+use super::fill::{Rest, Source};
 use super::request::SideRequest;
 use crate::body::fault::{Due, Fault};
 use crate::body::message::Message;
@@ -10,7 +11,7 @@ use crate::core::Core;
 use crate::load::reports::Received;
 use crate::upstream::connections::{Acquired, Wanted, unreachable};
 use crate::upstream::h1_endpoint::{H1Endpoint, Leniency};
-use crate::upstream::pick::{self, InFlight};
+use crate::upstream::pick::{self, InFlight, OwnedInFlight};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::retry::Failure;
 use evenkeel_balance::{Clock, Outcome};
@@ -27,29 +28,50 @@ use evenkeel_wire::path::prefixed;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Limits of an attempt, and the parts of its worker that it uses.
 #[derive(Clone, Copy)]
 pub struct Terms<'t> {
-    pub core: &'t Core,
+    pub core: &'t Rc<Core>,
+    pub pool: &'t Rc<WorkerPool>,
     pub timer: &'t Timer,
-    /// Tick at which the response has to be complete.
+    /// Tick at which everything that is read has to be there.
     pub deadline: u64,
-    /// Most bytes of the response's body that are read.
-    pub answer_max: u64,
-    /// True if the body of the response is kept. Otherwise it is dropped as it comes.
-    pub keeps_body: bool,
+    pub reads: Reads,
 }
 
-/// Response of an endpoint, read up to a limit.
+/// Part of a response that an attempt reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Reads {
+    /// The head. The caller reads the body.
+    Head,
+    /// The head, and the body up to this many bytes.
+    Whole(u64),
+    /// Like `Whole`, but the body is dropped as it comes.
+    Nothing(u64),
+}
+
+/// Response of an endpoint, as far as it was to be read.
 pub struct Answer {
     pub status: u16,
     /// Fields, without the fields of the connection.
     pub fields: Table,
     pub body: Vec<u8>,
-    /// False if the body has more than `answer_max` bytes; then it is not whole.
+    /// False if the body was not read to its end.
     pub is_whole: bool,
+}
+
+impl Answer {
+    /// Length of the body as the head states it; `None` if it is not stated.
+    pub fn length(&self) -> Option<u64> {
+        if self.is_whole {
+            return Some(self.body.len() as u64);
+        }
+        let (_, length) = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"))?;
+        std::str::from_utf8(length).ok()?.parse().ok()
+    }
 }
 
 /// Attempt without a response.
@@ -63,11 +85,11 @@ pub struct Failed {
 }
 
 /// Sends the request to the endpoint of `ticket`. If an idle connection turns out to be closed, a new connection is
-/// opened.
+/// opened. Returns the response, and the rest of it to be ended.
 ///
 /// # Errors
-/// No complete response came by the deadline.
-pub async fn run(terms: Terms<'_>, ticket: InFlight<'_>, request: &mut SideRequest) -> Result<Answer, Failed> {
+/// Not all that was to be read came by the deadline.
+pub async fn run(terms: Terms<'_>, ticket: InFlight<'_>, request: &mut SideRequest) -> Result<(Answer, Rest), Failed> {
     let pool = ticket.pool;
     let (in_parts, context, is_idempotent) = (pool.takes_messages(false), request.context(), request.is_idempotent());
     let (mut of_endpoint, mut below) = (Vec::new(), Vec::new());
@@ -120,8 +142,8 @@ async fn on_connection(
     mut ticket: InFlight<'_>,
     (head, message, closes): (&[u8], &Message, bool),
     (context, is_idempotent): (RequestContext, bool),
-) -> Result<Answer, Failed> {
-    let (Terms { core, timer, deadline, .. }, pool) = (terms, ticket.pool);
+) -> Result<(Answer, Rest), Failed> {
+    let Terms { core, pool, timer, deadline, .. } = terms;
     let wanted = Wanted { core, peer: None, origin: None, pool };
     let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
     loop {
@@ -146,11 +168,8 @@ async fn on_connection(
             Err(Fault::NoResponse | Fault::Stray) if may_be_stray => {}
             Err(fault) => return Err(failed(ticket, fault)),
             Ok((read, is_sent)) => {
-                let kept = up.kept();
-                if kept.reusable && is_sent && read.answer.is_whole && !closes {
-                    pool.keep_idle(&ticket.endpoint, transport, kept.secs, core.clock.now());
-                }
-                return Ok(read.end(ticket));
+                let rest = up.into_rest();
+                return Ok(read.split(terms, ticket, Source::Connection(transport, rest), is_sent && !closes));
             }
         }
     }
@@ -162,8 +181,8 @@ async fn on_stream(
     mut ticket: InFlight<'_>,
     head: &EndpointHead<'_>,
     message: &Message,
-) -> Result<Answer, Failed> {
-    let (Terms { timer, deadline, .. }, pool) = (terms, ticket.pool);
+) -> Result<(Answer, Rest), Failed> {
+    let Terms { pool, timer, deadline, .. } = terms;
     let connect = connect_timeout(pool);
     let sessions = ticket.endpoint.sessions.clone();
     let beginning = sessions.stream(pool.way(&ticket.endpoint), head, message, connect);
@@ -176,10 +195,13 @@ async fn on_stream(
         Ok(begun) => begun,
         Err(error) => return Err(no_connection(ticket, error)),
     };
-    let up = &begun.stream;
-    let upload = pin!(upload_parts(up, message));
-    match exchange(terms, up, &mut ticket, upload, false).await {
-        Ok((read, _)) => Ok(read.end(ticket)),
+    let read = {
+        let up = &begun.stream;
+        let upload = pin!(upload_parts(up, message));
+        exchange(terms, up, &mut ticket, upload, false).await
+    };
+    match read {
+        Ok((read, _)) => Ok(read.split(terms, ticket, Source::Stream(begun.stream), false)),
         Err(fault) => Err(failed(ticket, fault)),
     }
 }
@@ -219,18 +241,16 @@ struct Read {
 }
 
 impl Read {
-    /// Ends the ticket, and returns the response.
-    fn end(self, ticket: InFlight<'_>) -> Answer {
-        let (pool, slot, endpoint, now) = (ticket.pool, ticket.slot(), ticket.endpoint.clone(), ticket.now());
-        ticket.finish(self.outcome, self.answer.status);
-        if let Some(received) = self.received {
-            pool.take_received(slot, &endpoint, received, now);
-        }
-        self.answer
+    /// Returns the response, and the rest of it.
+    fn split(self, terms: Terms<'_>, ticket: InFlight<'_>, source: Source, may_keep: bool) -> (Answer, Rest) {
+        let Read { answer, outcome, received } = self;
+        let (core, status, ends) = (terms.core.clone(), answer.status, answer.is_whole);
+        let ticket = OwnedInFlight::new(ticket, terms.pool, terms.core);
+        (answer, Rest { core, source, ticket, outcome, status, ends, received, may_keep })
     }
 }
 
-/// Sends and reads at the same time, until the response is there. Returns true with it if all of the request was sent.
+/// Sends and reads at the same time, until everything is there that is to be read. Returns true with it if all of the request was sent.
 async fn exchange<U: Upstream>(
     terms: Terms<'_>,
     up: &U,
@@ -278,14 +298,14 @@ async fn download(
     let pool = ticket.pool;
     let received = pool.hears().and_then(|reports| pool.hear(&reports, &fields, now));
     let (mut body, mut len, mut is_whole) = (Vec::new(), 0, head.ends);
-    while !is_whole {
+    while !is_whole && let Reads::Whole(most) | Reads::Nothing(most) = terms.reads {
         match poll_fn(|cx| up.poll_part(cx)).await? {
             Part::Data(buf) => {
                 len += buf.len() as u64;
-                if len > terms.answer_max {
+                if len > most {
                     break;
                 }
-                if terms.keeps_body {
+                if let Reads::Whole(_) = terms.reads {
                     body.extend_from_slice(buf.filled());
                 }
             }

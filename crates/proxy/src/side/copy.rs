@@ -2,7 +2,7 @@
 //! answered. The number of copies at once is limited by route, too. No client waits for a copy. A copy whose body does
 //! not come gives its place back once others need it.
 
-use super::attempt::{self, Terms};
+use super::attempt::{self, Reads, Terms};
 use super::request::SideRequest;
 use crate::load::probe::Prober;
 use crate::observe::stats::MirrorDrop;
@@ -189,9 +189,11 @@ impl RequestCopy {
             };
             mirror.prober.after_start(&mirror.pool);
             pool.stats.mirrors.sent.add(1);
-            let terms = Terms { core, timer: &timer, deadline, answer_max: ANSWER_MAX, keeps_body: false };
-            if attempt::run(terms, ticket, request).await.is_err() {
-                pool.stats.mirrors.failed.add(1);
+            let reads = Reads::Nothing(ANSWER_MAX);
+            let terms = Terms { core, pool: &mirror.pool, timer: &timer, deadline, reads };
+            match attempt::run(terms, ticket, request).await {
+                Ok((_, rest)) => rest.end(),
+                Err(_) => pool.stats.mirrors.failed.add(1),
             }
         });
     }

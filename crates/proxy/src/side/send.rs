@@ -1,6 +1,7 @@
 //! Requests of this proxy, sent within retry rules: the endpoints of a pool are tried in turn until a response comes.
 
-use super::attempt::{self, Answer, Terms};
+use super::attempt::{self, Answer, Reads, Terms};
+use super::fill::Rest;
 use super::request::SideRequest;
 use crate::load::probe::Prober;
 use crate::observe::timing::Timing;
@@ -19,22 +20,44 @@ pub struct Destination {
     pub pool: Rc<WorkerPool>,
     pub prober: Rc<Prober>,
     pub retries: Retries,
-    /// Longest time until the whole response is there.
+    /// Longest time until everything is there that is read of the response.
     pub timeout: Duration,
-    /// Most bytes of the body of a response that are read.
-    pub answer_max: u64,
 }
 
-/// Sends a request, whose hash key for the pool's algorithm is `key`, and returns the response. If this future is
-/// dropped before, the request counts as cancelled.
+/// Sends a request, whose hash key for the pool's algorithm is `key`, and returns the response with at most this many bytes
+/// of its body. If this future is dropped before, the request counts as cancelled.
 ///
 /// # Errors
 /// The reason in words why no complete response came in time.
-pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>) -> Result<Answer, String> {
+pub async fn send(
+    to: &Destination,
+    request: &mut SideRequest,
+    key: Option<u64>,
+    answer_max: u64,
+) -> Result<Answer, String> {
+    let (answer, rest) = attempts(to, request, key, Reads::Whole(answer_max)).await?;
+    rest.end();
+    Ok(answer)
+}
+
+/// Like [`send`], but returns as soon as the head of the response has arrived, with the rest of the response.
+///
+/// # Errors
+/// The reason in words why no head came in time.
+pub async fn begin(to: &Destination, request: &mut SideRequest, key: Option<u64>) -> Result<(Answer, Rest), String> {
+    attempts(to, request, key, Reads::Head).await
+}
+
+async fn attempts(
+    to: &Destination,
+    request: &mut SideRequest,
+    key: Option<u64>,
+    reads: Reads,
+) -> Result<(Answer, Rest), String> {
     let (core, pool) = (to.prober.core(), &*to.pool);
     let (clock, timer) = (&core.clock, core.wheel.timer());
     let deadline = timer.tick_after(to.timeout);
-    let terms = Terms { core, timer: &timer, deadline, answer_max: to.answer_max, keeps_body: true };
+    let terms = Terms { core, pool: &to.pool, timer: &timer, deadline, reads };
     let tries = Tries::begin(&to.retries, pool, clock, key);
     let (phase, timing) = (Cell::default(), Cell::new(Timing::new(clock.now())));
     let mut last: Option<String> = None;
@@ -51,7 +74,7 @@ pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>)
         to.prober.after_start(&to.pool);
         let slot = ticket.slot();
         let failed = match attempt::run(terms, ticket, request).await {
-            Ok(answer) => return Ok(answer),
+            Ok(read) => return Ok(read),
             Err(failed) => failed,
         };
         // As for requests of clients: a request that an endpoint has not processed costs neither an attempt nor retry

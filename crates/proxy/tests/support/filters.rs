@@ -59,6 +59,15 @@ pub static FILTERS: &[Row] = &[
         resources: &[],
         build: parts,
     },
+    Row {
+        name: "panics",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Panics.",
+        looks_at: BODIES,
+        resources: &[],
+        build: panics,
+    },
 ];
 
 fn is_for(build: &Build<'_>, name: &str) -> bool {
@@ -174,6 +183,41 @@ impl Filter for Parts {
 }
 
 impl Pure for Parts {}
+
+/// Panics at a `!` in the body of a response.
+struct Panics;
+
+fn panics(build: &Build<'_>) -> Option<Step> {
+    is_for(build, "panics").then(|| Box::new(Panics) as _)
+}
+
+impl Filter for Panics {
+    type State = ();
+
+    fn response_body(
+        &self,
+        _: &mut Own<()>,
+        _: &Exchange<'_>,
+        _: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
+        Some(Box::new(Panics))
+    }
+}
+
+impl Pure for Panics {}
+
+impl BodyFilter for Panics {
+    fn keeps_length(&self) -> bool {
+        true
+    }
+
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
+        assert!(!from.filled().contains(&b'!'), "the test wants a panic");
+        let len = to.extend_some(from.filled());
+        from.consume(len);
+        Ok(Pace::On)
+    }
+}
 
 /// Doubles each byte of a body, and appends the number of bytes that came, also in a trailer. A body with a `!` is
 /// rejected.

@@ -121,7 +121,7 @@ pub(super) fn routes(
         tcp::check_routes(listener, named, findings);
     }
     matches::check(&sections, &placed, listeners, findings);
-    expressions::check(root, &sections, &placed, findings);
+    expressions::check(root, &sections, (&placed, listeners), findings);
     paths::check(&placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
     within::check(root, defaults, &routes, listeners, findings);

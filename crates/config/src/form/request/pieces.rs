@@ -1,5 +1,7 @@
 //! Pieces of path patterns: fixed text, and parameters that stand for a segment.
 
+use evenkeel_wire::folding::folded;
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Piece {
     /// Fixed text, its braces already unescaped.
@@ -93,6 +95,20 @@ impl Pieces {
             text @ Piece::Text(_) => text.clone(),
         };
         (self.pieces.iter().map(unnamed).collect(), self.end)
+    }
+
+    /// Returns the pattern for paths without regard to case, see [`folded`].
+    pub fn folded(&self) -> Pieces {
+        self.spelled(|text| String::from_utf8_lossy(&folded(text.as_bytes())).into_owned())
+    }
+
+    /// Returns the pattern with its texts in another spelling.
+    pub fn spelled(&self, spelling: impl Fn(&str) -> String) -> Pieces {
+        let spelled = |piece: &Piece| match piece {
+            Piece::Text(text) => Piece::Text(spelling(text)),
+            Piece::Parameter(name) => Piece::Parameter(name.clone()),
+        };
+        Pieces { pieces: self.pieces.iter().map(spelled).collect(), ..self.clone() }
     }
 
     /// Returns the pattern with this text behind it, and with another end.

@@ -57,6 +57,11 @@ pub fn checked(text: &str, extent: Extent) -> Option<Arc<Expression>> {
     }
 }
 
+/// Returns the expression that takes both cases of each letter.
+pub fn without_case(text: &str) -> String {
+    format!("(?i){text}")
+}
+
 /// Bytes that the expression of a plan takes in memory.
 pub fn cost(text: &str, extent: Extent) -> usize {
     checked(text, extent).map_or(0, |expression| expressions::cost(&expression))

@@ -30,7 +30,8 @@ pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
 use super::error_pages::{self, ERROR_PAGES, ErrorPage, INTERCEPT};
-use super::matching::{PATHS, Paths};
+use super::matching::{IGNORE_CASE, PATHS, Paths};
+use super::route::Route;
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -198,6 +199,8 @@ table! {
         };
         /// Effect on paths with several readings, for routes that do not set it.
         paths: Paths = PATHS;
+        /// True if the paths of requests are matched without regard to case.
+        ignore_case: bool = IGNORE_CASE;
         /// True if forwarded requests carry a loop mark (RFC 8586) and returning requests are refused.
         detect_loops: bool = Key {
             name: "detect_loops",
@@ -238,6 +241,7 @@ table! {
 pub(crate) const OF_REQUESTS: &[&str] = &[
     "trusted_proxies",
     "paths",
+    "ignore_case",
     "detect_loops",
     "errors",
     "error_pages",
@@ -326,6 +330,13 @@ table! {
     }
 }
 
+impl Listener {
+    /// True if requests of the listener can take the route, or its sessions.
+    pub(crate) fn serves(&self, route: &Route) -> bool {
+        route.listeners.contains(&self.name) || route.listeners.is_empty() && self.mode == Mode::Http
+    }
+}
+
 fn burst(limits: &Section) -> u32 {
     match limits.set("burst_per_address") {
         Some(_) => limits.number("burst_per_address"),
@@ -389,8 +400,10 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
     let timeouts = section.section("timeouts").over(&defaults.section("timeouts"));
     let listener = Listener::of(&section.over(defaults).with("timeouts", timeouts));
     // Only requests have paths.
-    let paths = if listener.mode == Mode::Http { listener.paths } else { Paths::default() };
-    Listener { name: name.as_str().into(), paths, ..listener }
+    let is_http = listener.mode == Mode::Http;
+    let paths = if is_http { listener.paths } else { Paths::default() };
+    let ignore_case = is_http && listener.ignore_case;
+    Listener { name: name.as_str().into(), paths, ignore_case, ..listener }
 }
 
 fn check(section: &Section, mode: Mode, findings: &mut Findings) {

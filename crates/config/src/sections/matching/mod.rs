@@ -13,7 +13,7 @@ pub use expected::Expected;
 pub(crate) use expected::{EXPECTED, check as check_expected};
 pub(crate) use of_route::{ROUTE_MATCH, RouteMatch};
 pub use paths::Paths;
-pub(crate) use paths::{PATHS, ROUTE_PATHS};
+pub(crate) use paths::{IGNORE_CASE, PATHS, ROUTE_PATHS};
 
 use crate::form::{Cidr, Extent, Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table, words};

@@ -1,4 +1,5 @@
-//! `paths` of listeners, routes and `[defaults]`: requests whose paths servers may read in several ways.
+//! `paths` of listeners, routes and `[defaults]`: requests whose paths servers may read in several ways; and `ignore_case`
+//! of listeners and `[defaults]`.
 
 use crate::table::{Absent, Key, Kind, words};
 
@@ -29,6 +30,18 @@ pub(crate) const PATHS: Key = Key {
         sent.",
     why: "An endpoint that decodes the path would otherwise serve a page whose protection was matched against another \
         path.",
+};
+
+/// The key `ignore_case` of `[defaults]` and of listeners.
+pub(crate) const IGNORE_CASE: Key = Key {
+    name: "ignore_case",
+    kind: Kind::Bool,
+    absent: Absent::Default("false"),
+    help: "Ignores upper and lower case where the paths of requests are matched: by `path`, `prefix`, `starts_with`, \
+        `ends_with`, `regex` and `search` of routes and of conditions. `prefix = \"/admin\"` then takes `/ADMIN`. The path \
+        is forwarded as sent. For listeners whose endpoints ignore case, too: IIS, and servers of files on Windows and macOS.",
+    why: "Most servers distinguish case. Behind a listener without it, `/ADMIN` passes the route for `/admin`, and an \
+        endpoint that ignores case serves it.",
 };
 
 /// The key `paths` of routes.

@@ -66,7 +66,9 @@ impl Costs<'_> {
         if case.ruled {
             setup.routes = vec![Route { ruled: true, ..Route::new(RULED, "app") }];
         }
-        setup.routes.iter_mut().for_each(|route| route.cached = case.cached);
+        for route in &mut setup.routes {
+            (route.cached, route.maps) = (case.cached, case.maps);
+        }
         if case.closes {
             setup.reuse = Reuse::Never;
         }
@@ -178,6 +180,7 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
         }
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
         Work::Distinct(clients) => Load::Distinct(clients).run_at(&url, seconds),
+        Work::Keyed(clients) => Load::Keyed(clients).run_at(&url, seconds),
         Work::Closed(clients) => Load::Close(clients).run_at(&url, seconds),
         Work::Handshakes(handshakes) => handshakes.run(proxy.port(), case.path, seconds),
         Work::Idle(_) => Err(Error::Wrong("idle connections are no load".into())),

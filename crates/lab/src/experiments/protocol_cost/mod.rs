@@ -147,7 +147,7 @@ fn topology(cases: &[&Case]) -> String {
     for case in cases {
         let load = match case.work {
             Work::Streams(_) => "h2load",
-            Work::Kept(_) | Work::Distinct(_) => "wrk",
+            Work::Kept(_) | Work::Distinct(_) | Work::Keyed(_) => "wrk",
             Work::Closed(_) => "ab",
             Work::Handshakes(_) | Work::Idle(_) => "the lab",
         };

@@ -5,11 +5,11 @@
 use super::cases::METHOD;
 use super::grpc;
 use crate::balancers::{
-    Algorithm, Back, Balancer, Care, Front, Listener, Pool, Reuse, Route, Running, Setup, Timeouts,
+    Algorithm, Back, Balancer, Care, Front, Keys, Listener, Pool, Reuse, Route, Running, Setup, Timeouts, maps,
 };
 use crate::child;
 use crate::error::{Error, Result, While};
-use crate::http::local;
+use crate::http::{self, local};
 use crate::origin;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,10 +90,27 @@ fn verify(running: &Running) -> Result<()> {
                 return Err(Error::Refused(format!("the rules are not followed:\n{head}")));
             }
         }
+        if running.setup().routes.iter().any(|route| route.maps.is_some()) {
+            verify_maps(port)?;
+        }
         return origin::verify(port, prefix);
     }
     for (path, size) in origin::FILES {
         ask(port, front, path, None, folder, &origin::content(size))?;
+    }
+    Ok(())
+}
+
+/// Checks that the endpoint gets the values of all maps.
+fn verify_maps(port: u16) -> Result<()> {
+    for row in [0, 123, maps::ROWS - 1] {
+        let path = format!("/fields?{}", Keys::query(row));
+        let wanted: String = (0..10).map(|map| format!("{} ", maps::value(map, row))).collect();
+        let found = http::get(&mut http::connect(port)?, &path, "1.1")?;
+        if found != wanted.as_bytes() {
+            let found = String::from_utf8_lossy(&found);
+            return Err(Error::Refused(format!("the endpoint gets the values \"{found}\" for {path}")));
+        }
     }
     Ok(())
 }
@@ -173,6 +190,28 @@ mod tests {
             texts.sort_unstable();
             texts.dedup();
             assert!(!texts.is_empty() && texts.len() + 2 >= all, "{}: {} of {all}", kind.name, texts.len());
+        }
+    }
+
+    #[test]
+    fn maps_have_files_for_each_balancer_that_has_maps() {
+        for (kind, keys, rows) in [
+            ("evenkeel", Keys::Exact, ["match = \"exact\"", "\nk0007/item value-9-7\n"]),
+            ("evenkeel", Keys::Prefix, ["match = \"prefix\"", "\nk0007 value-9-7\n"]),
+            ("evenkeel", Keys::Expression, ["match = \"regex\"", "\n^k0007/[a-z]+$ value-9-7\n"]),
+            ("haproxy", Keys::Exact, ["map_str(", "\nk0007/item value-9-7\n"]),
+            ("haproxy", Keys::Prefix, ["map_beg(", "\nk0007 value-9-7\n"]),
+            ("haproxy", Keys::Expression, ["map_reg(", "\n^k0007/[a-z]+$ value-9-7\n"]),
+            ("nginx", Keys::Exact, ["X-M9 $m9", "\nk0007/item value-9-7;\n"]),
+            ("nginx", Keys::Prefix, ["X-M9 $m9", "\n~^k0007 value-9-7;\n"]),
+            ("nginx", Keys::Expression, ["X-M9 $m9", "\n~^k0007/[a-z]+$ value-9-7;\n"]),
+        ] {
+            let mut setup = setup(Front::Http1, Back::Http1, [20001, 20002]).expect("there are ports");
+            setup.routes[0].maps = Some(keys);
+            let text = written(kind, &setup).expect("it has maps");
+            assert!(rows.iter().all(|row| text.contains(row)), "{kind}, {keys:?}: {}", &text[..2000]);
+            assert_eq!(text.matches("value-9-").count(), maps::ROWS as usize, "{kind}, {keys:?}");
+            assert!(written("envoy", &setup).is_err());
         }
     }
 

@@ -270,7 +270,6 @@ impl Pages {
                         prober: of.prober.clone(),
                         retries: Retries::new(of.plan, core.index, of.workers, core.clock.now()),
                         timeout: of.plan.timeouts.request.unwrap_or(TIMEOUT),
-                        answer_max: SENT_MAX,
                     };
                     Content::Pool(to.into(), path.clone())
                 }
@@ -286,7 +285,9 @@ impl Pages {
         }
         all.sort_by_key(|page| page.statuses.len());
         let path = Rc::new(
-            from.route.as_ref().map_or_else(|| Parameters::of(std::iter::empty()), |of| Parameters::of_route(of.plan)),
+            from.route
+                .as_ref()
+                .map_or_else(Parameters::default, |of| Parameters::of_route(of.plan, from.listener.ignore_case)),
         );
         Some(Box::new(Pages {
             asks_pools: all.iter().any(|page| matches!(page.source, Content::Pool(..))),
@@ -435,7 +436,7 @@ fn fetched(
             let why = format!("pool \"{}\" has sent no error page for {error}: {why}", to.pool.name);
             Response::new(wanted.filter(|status| *status >= 400).unwrap_or(error), why)
         };
-        match send(&to, &mut asked, None).await {
+        match send(&to, &mut asked, None, SENT_MAX).await {
             Ok(answer) if answer.is_whole => {
                 let of_pool = if path.is_none() { answer.status } else { error };
                 let mut response = Response::page("", answer.body).status(wanted.unwrap_or(of_pool));

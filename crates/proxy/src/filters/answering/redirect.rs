@@ -31,7 +31,7 @@ enum To {
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let Action::Redirect(plan) = &route.action else { return None };
-    let matched = Rc::new(Parameters::of_route(route));
+    let matched = Rc::new(Parameters::of_route(route, from.listener.ignore_case));
     let value = |template| Value::of_request(template, &matched, from.resources.of());
     let whole = plan.to.as_ref().map(|to| To::Whole(value(to)));
     let prefix = || plan.prefix.as_ref().map(|prefix| To::Prefix(value(prefix)));

@@ -6,16 +6,14 @@
 
 use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};
-use super::collapse::growing_response;
-use super::fetch::{Asked, Fetch};
-use super::responses::{Responses, from_stored};
+use super::fetch::{Asked, Fetch, Question};
+use super::responses::{Responses, from_stored, growing_response};
 use crate::body::response::Response;
 use crate::cache::counts::CacheCounts;
 use crate::cache::disk;
 use crate::cache::encodings::Whole;
-use crate::cache::filling::{Ending, Filling, Stay};
+use crate::cache::filling::{Ending, Filling, Stay, Tally};
 use crate::cache::flights::{End, Lead, Role};
-use crate::cache::growing::Growing;
 use crate::cache::outcome::{Cached, Fate, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::filters::exchange::Exchange;
@@ -33,7 +31,7 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
-use evenkeel_cache::storable::{storable, storable_whole};
+use evenkeel_cache::storable::storable_whole;
 use evenkeel_cache::store::{Found, Hit, Restored};
 use evenkeel_cache::stored::{Stored, Terms};
 use evenkeel_cache::{tags, vary};
@@ -72,7 +70,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
         counts: counts.clone(),
-        behind: Behind::new(route, shared, plan, counts),
+        behind: Behind::new(route, plan, counts),
     }))))
 }
 
@@ -272,12 +270,8 @@ impl Cache {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
                     let lookup = Lookup { is_head: false, ..lookup };
-                    self.behind.validate(
-                        &self.responses,
-                        cx,
-                        head,
-                        Due { asked, key, lookup, entry: entry.clone(), began, lead },
-                    );
+                    let question = Question { asked, key, lookup, sent: now, began };
+                    self.behind.validate(&self.responses, cx, head, Due { question, entry: entry.clone(), lead });
                 }
                 return Verdict::Answer(response);
             }
@@ -305,14 +299,15 @@ impl Cache {
                     wish.lead = Some(lead);
                     return self.look(own, cx, head, wish, Some(wait));
                 }
-                Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
+                Role::Follows(follow) if !wait.is_zero() => return self.follow(cx, wish, follow, wait),
+                Role::Follows(_) => {}
                 Role::Reads(growing) => {
                     let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
-                    if let Some(verdict) = self.read_growing(cx, asked, &wish, &growing) {
+                    if let Some(verdict) = self.read_growing(cx, asked, &wish, &growing, fills) {
                         return verdict;
                     }
                 }
-                Role::Alone => {}
+                Role::Alone(lead) => wish.lead = lead,
             }
         }
         let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
@@ -330,14 +325,14 @@ impl Cache {
         }
         let Wish { lookup, key, is_collapsed, lead, .. } = wish;
         let lead = lead.filter(|_| fills);
-        if lead.is_some() {
+        if lead.as_ref().is_some_and(|lead| !lead.is_alone()) {
             let stay = Stay { shared: self.responses.shared.clone(), place: None };
             cx.facts.stay.set(Some(stay.into()));
         }
         let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
         let again = entry.is_some().then(|| self.behind.part(cx, head).into());
-        let fetch =
-            Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part, again };
+        let question = Question { asked, lookup, key, sent: now, began };
+        let fetch = Fetch { question, entry, stale_from, forward, lead, is_collapsed, part, again };
         *own = Some(Box::new(Stage::Fetching(fetch.into())));
         Verdict::Next
     }
@@ -379,6 +374,12 @@ impl Cache {
         }
     }
 
+    /// End of a response to a client's request, which has this outcome if it is stored.
+    fn ending(&self, cx: &Exchange<'_>, lead: Option<Lead>, outcome: Outcome, fate: &Fate) -> Ending {
+        let tally = Tally::Request { outcome, fate: fate.clone(), counts: self.counts.clone() };
+        Ending { lead, now: cx.core.clock.now(), tally: Some(tally) }
+    }
+
     /// Decides on the response to a request of this cache.
     fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Cached {
         let now = self.responses.moment(cx.core);
@@ -386,17 +387,17 @@ impl Cache {
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        if let Some(lead) = fetch.lead.take_if(|_| has_failed) {
-            // Those who have waited need not wait for each other.
-            lead.end(End::Erred, cx.core.clock.now());
-        }
         let terms = |entry: &Entry| terms_of(entry, fetch.stale_from);
         let serves = |entry: &&Arc<Entry>| has_failed && decide::on_error_by(&terms(entry), now);
-        if let Some(entry) = fetch.entry.as_ref().filter(serves) {
+        let is_replaced = fetch.entry.as_ref().is_some_and(|entry| serves(&entry));
+        if let Some(lead) = fetch.lead.take_if(|_| is_replaced || head.outcome.is_none()) {
+            lead.end(End::Erred, cx.core.clock.now());
+        }
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| is_replaced) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(terms(entry).ttl(now));
-            let mut response = stored_response(cx, entry, &fetch.asked.request(), now);
-            offer_whole(cx, &mut response, entry, now, || fetch.key.clone());
+            let mut response = stored_response(cx, entry, &fetch.question.asked.request(), now);
+            offer_whole(cx, &mut response, entry, now, || fetch.question.key.clone());
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Cached::known(Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked });
@@ -405,25 +406,27 @@ impl Cache {
             return Cached::known(asked);
         }
         if status == 304
-            && !fetch.lookup.is_head
+            && !fetch.question.lookup.is_head
             && let Some(again) = fetch.again.take()
             && let Some(entry) = fetch.entry.clone().filter(|entry| !is_for(entry.head(), head.fields))
             && let Some(to) = self.behind.pool_of(cx)
         {
-            self.responses.drop_variant(&fetch.key, &entry);
+            self.responses.drop_variant(&fetch.question.key, &entry);
             cx.facts.serves_stored.set(true);
             let (outcome, fate) = (Outcome { is_stored: true, ..asked }, Fate::default());
-            let (lead, counts) = (fetch.lead.take(), Some(self.counts.clone()));
-            let ending = Ending { lead, now: cx.core.clock.now(), outcome, fate: fate.clone(), counts };
-            head.instead = Some(Anew::response(to, self.responses.clone(), &again, fetch, entry, ending).into());
+            let ending = self.ending(cx, fetch.lead.take(), outcome, &fate);
+            let (responses, timeouts) = (self.responses.clone(), self.behind.timeouts);
+            let anew = Anew { to, responses, entry, ending, timeouts, is_http10: cx.facts.is_http10 };
+            head.instead = Some(anew.response(&again, fetch.question).into());
             return Cached::storing(outcome, fate);
         }
-        let request = fetch.asked.request();
+        let question = &mut fetch.question;
         let arrived = self.responses.date(cx.core);
-        let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now, arrived };
+        let reply = Reply { status, fields: head.fields, sent: question.sent, received: now, arrived };
         // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored response.
-        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
-            let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !question.lookup.is_head) {
+            let request = question.asked.request();
+            let (renewed, why) = self.responses.renewed(entry, &question.key, &request, &reply, question.began);
             if let Some(lead) = fetch.lead {
                 let refused = if let Some(Why::Refusal(refusal)) = why { Some(refusal) } else { None };
                 let end = if why == Some(Why::Mismatch) { End::Apart } else { End::of(refused) };
@@ -433,44 +436,39 @@ impl Cache {
             let mut response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
             if why.is_none() {
-                offer_whole(cx, &mut response, &renewed, now, || fetch.key);
+                offer_whole(cx, &mut response, &renewed, now, || fetch.question.key);
             }
             head.instead = Some(response.into());
             let is_stored = why.is_none();
             return Cached::known(Outcome { forward_status: Some(304), ttl, bytes, is_stored, why, ..asked });
         }
-        if fetch.lookup.is_head {
+        if question.lookup.is_head {
             if let Some(entry) = &fetch.entry {
-                self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
+                let request = question.asked.request();
+                self.responses.compare(entry, &question.key, &request, &reply, question.began);
             }
             let why = Some(Why::Refusal(Refusal::Method));
             return Cached::known(Outcome { why, ..asked });
         }
         if let Some(part) = &fetch.part
-            && let Some((stored, length)) = storable_whole(&request, &fetch.lookup, &reply, &self.responses.policy)
+            && let Some((stored, length)) =
+                storable_whole(&question.asked.request(), &question.lookup, &reply, &self.responses.policy)
         {
-            let is_begun = self.behind.whole(&self.responses, cx, part, &fetch, length + stored.size() as u64);
+            let is_begun = self.behind.whole(&self.responses, cx, part, question, length + stored.size() as u64);
             return Cached::known(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
         }
-        let shared = &self.responses.shared;
-        let (length, mut room) = (if head.ends { Some(0) } else { length_of(head) }, shared.room());
-        let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
-            let known = length.unwrap_or(0);
-            let refused = shared.refusal(&fetch.key, &stored, known, fetch.began);
-            refused.map_or(Ok(()), Err).and_then(|()| room.take(known)).map(|()| stored)
-        });
-        match storable {
-            Ok(stored) => {
-                let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
-                let at = cx.core.clock.now();
-                let growing = Growing::new(stored, length, fetch.began, at);
+        let length = if head.ends { Some(0) } else { length_of(head) };
+        match self.responses.arriving(question, &reply, length, cx.core.clock.now()) {
+            Ok((growing, room)) => {
+                let outcome = Outcome { ttl: Some(growing.head.terms.ttl(now)), is_stored: true, ..asked };
                 // The client's conditions and range were removed from the request, so that there is a response to store.
-                let instead = growing_response(cx, &growing, &request, now, None);
+                let instead = growing_response(&growing, &question.asked.request(), now, None);
                 head.instead = instead.filter(|instead| instead.status != status).map(Box::new);
                 cx.facts.serves_stored.set(head.instead.is_some());
-                let (fate, counts) = (Fate::default(), Some(self.counts.clone()));
-                let ending = Ending { lead: fetch.lead, now: at, outcome, fate: fate.clone(), counts };
-                let mut filling = Filling::new(shared, fetch.key, growing, now, room, ending);
+                let fate = Fate::default();
+                let ending = self.ending(cx, fetch.lead, outcome, &fate);
+                let (shared, key) = (&self.responses.shared, fetch.question.key);
+                let mut filling = Filling::new(shared, key, growing, now, room, ending);
                 filling.keep_place(place);
                 if head.ends {
                     filling.end();
@@ -482,7 +480,7 @@ impl Cache {
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
                 if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && fetch.part.is_none()) {
-                    self.responses.drop_variant(&fetch.key, entry);
+                    self.responses.drop_variant(&question.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::of(Some(refusal)), cx.core.clock.now());

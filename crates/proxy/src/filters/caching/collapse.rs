@@ -3,29 +3,26 @@
 
 use super::cache::{Cache, Caching, OnDisk, Wish};
 use super::fetch::Asked;
-use super::responses::with_fields;
-use crate::body::response::Response;
-use crate::cache::counts::CacheCounts;
+use super::responses::growing_response;
+use crate::body::response::Content;
 use crate::cache::flights::{End, Follow, Followed, Role};
 use crate::cache::growing::Growing;
 use crate::cache::outcome::{Cached, Outcome};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, Verdict};
 use evenkeel_balance::{Clock, Instant};
-use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{Decision, decide};
 use evenkeel_cache::key::Key;
-use evenkeel_cache::moment::Moment;
 use evenkeel_cache::vary;
 use evenkeel_net::event_loop::alarm::timeout;
-use evenkeel_wire::head::{Fields, Request};
+use evenkeel_wire::head::Fields;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Cache {
     /// Role of a request in the fetch of its response. `copy`: the request with its changes, once it is needed.
-    pub fn join(
+    pub(super) fn join(
         &self,
         cx: &Exchange<'_>,
         wish: &Wish,
@@ -38,7 +35,7 @@ impl Cache {
     }
 
     /// Role of a request that does not fetch the whole response.
-    pub fn other(
+    pub(super) fn other(
         &self,
         cx: &Exchange<'_>,
         wish: &Wish,
@@ -47,7 +44,7 @@ impl Cache {
     ) -> Role {
         let (flights, now) = (&self.responses.shared.flights, cx.core.clock.now());
         let growing = flights.growing(&wish.key, |vary| varying(head, copy, vary));
-        growing.filter(|growing| self.is_current(&wish.key, growing, now)).map_or(Role::Alone, Role::Reads)
+        growing.filter(|growing| self.is_current(&wish.key, growing, now)).map_or(Role::Alone(None), Role::Reads)
     }
 
     /// True if later requests may have a response that is arriving: it was not purged, and its endpoint continues.
@@ -57,36 +54,38 @@ impl Cache {
     }
 
     /// Waits for the response that another request fetches.
-    pub fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
+    pub(super) fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
         let (cache, began) = (self.clone(), cx.core.clock.now());
         Caching::wait(timeout(wait, follow), move |followed, own, cx, head| {
             // The disk had nothing before, and a response fetched since is in memory, unless others are used more.
             let mut wish = Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish };
-            let left = wait.checked_sub(Duration::from_nanos(cx.core.clock.now().since(began)));
+            let left = wait.saturating_sub(Duration::from_nanos(cx.core.clock.now().since(began)));
+            // It begins with another look, as responses that were stored before may serve it.
             match followed {
-                // It begins with another look, as responses that were stored before may serve it.
-                Some(Followed::Reads(_)) => cache.look(own, cx, head, wish, left),
+                Some(Followed::Reads(_)) => cache.look(own, cx, head, wish, Some(left)),
                 Some(Followed::Leads(lead)) => {
                     wish.lead = Some(lead);
-                    cache.look(own, cx, head, wish, left)
+                    cache.look(own, cx, head, wish, Some(left))
                 }
-                // A request that has waited for a response does not wait again.
+                // A request that has waited in vain does not wait again.
                 Some(Followed::Ended(end)) => {
                     wish.has_erred = end == End::Erred;
-                    cache.look(own, cx, head, wish, None)
+                    cache.look(own, cx, head, wish, Some(Duration::ZERO))
                 }
-                None => cache.look(own, cx, head, wish, None),
+                None => cache.look(own, cx, head, wish, Some(Duration::ZERO)),
             }
         })
     }
 
-    /// Answers a request with a response that is arriving; `None` if that does not serve it.
-    pub fn read_growing(
+    /// Answers a request with a response that is arriving; `None` if that does not serve it. `waits` is false if the
+    /// endpoint would send a part sooner: then the part must not begin far behind what has arrived.
+    pub(super) fn read_growing(
         self: &Rc<Cache>,
         cx: &mut Exchange<'_>,
         asked: &mut Asked,
         wish: &Wish,
         growing: &Arc<Growing>,
+        waits: bool,
     ) -> Option<Verdict> {
         let (request, now) = (asked.request(), self.responses.moment(cx.core));
         let is_served = vary::serves(&growing.head, &request, &self.responses.policy)
@@ -94,7 +93,14 @@ impl Cache {
         if !is_served || cx.facts.is_http10 && growing.length.is_none() {
             return None;
         }
-        let response = growing_response(cx, growing, &request, now, Some(&self.counts))?;
+        let response = growing_response(growing, &request, now, Some(&self.counts))?;
+        if let Content::Growing(reader) = &response.content
+            && !waits
+            && !reader.is_near()
+        {
+            return None;
+        }
+        cx.facts.serves_stored.set(true);
         let ttl = Some(growing.head.terms.ttl(now));
         let outcome = Outcome { ttl, is_collapsed: true, ..Outcome::default() };
         cx.facts.cached.set(Some(Cached::known(outcome).into()));
@@ -105,34 +111,4 @@ impl Cache {
 /// Values of the fields in `Vary` that a request has. `copy`: the request with its changes, once it is needed.
 fn varying(head: &RequestHead<'_, '_, '_>, copy: &mut Option<Asked>, vary: &Fields<'_, '_>) -> Option<Vec<u8>> {
     vary::write(&copy.get_or_insert_with(|| Asked::of(head.request, head.edits)).request(), vary)
-}
-
-/// Response that is arriving, turned into the response to a request: the whole, a part of it, or a 304. `None` if its
-/// beginning is gone.
-pub fn growing_response(
-    cx: &Exchange<'_>,
-    growing: &Arc<Growing>,
-    request: &Request<'_, '_>,
-    now: Moment,
-    counts: Option<&Arc<CacheCounts>>,
-) -> Option<Response> {
-    cx.facts.serves_stored.set(true);
-    // Without a length there are no parts, as for an empty body.
-    let answer = Answer::new(&growing.head, request, growing.length.unwrap_or(0));
-    let bytes = match (&answer.body, answer.status) {
-        (_, 304 | 416) => None,
-        (Some(part), 206) => Some(part.clone()),
-        _ => Some(0..growing.length.unwrap_or(u64::MAX)),
-    };
-    let response = match bytes {
-        Some(bytes) => {
-            let reader = growing.reader(bytes)?;
-            Response::growing(match counts {
-                Some(counts) => reader.counted(counts),
-                None => reader,
-            })
-        }
-        None => Response::page("", bytes::Bytes::new()),
-    };
-    Some(with_fields(response, &answer, &growing.head, now))
 }

@@ -10,19 +10,24 @@ use evenkeel_cache::store::Sequence;
 use evenkeel_wire::head::{Edits, Request, Table};
 use std::sync::Arc;
 
-/// Request to an endpoint whose response may be stored.
-pub struct Fetch {
+/// Request to an endpoint, as the rules read it.
+pub struct Question {
     pub asked: Asked,
     pub lookup: Lookup,
     pub key: Key,
+    pub sent: Moment,
+    /// Point in the order of purges at which the request was sent.
+    pub began: Sequence,
+}
+
+/// Fetch for a client's request, whose response may be stored.
+pub struct Fetch {
+    pub question: Question,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
     /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     pub forward: Forward,
-    pub sent: Moment,
-    /// Point in the order of purges at which the request was sent.
-    pub began: Sequence,
     /// Duty to notify the requests that wait for the response.
     pub lead: Option<Lead>,
     /// True if the request has waited for the request of another client.

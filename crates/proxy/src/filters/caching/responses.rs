@@ -1,10 +1,13 @@
-//! Stored responses of a route under its rules: renewed, dropped, invalidated.
+//! Responses of a route under its rules: arriving, stored, renewed, dropped, invalidated.
 
+use super::fetch::Question;
 use super::rules;
 use crate::body::response::Response;
+use crate::cache::counts::CacheCounts;
+use crate::cache::growing::Growing;
 use crate::cache::keys::keys;
 use crate::cache::outcome::Why;
-use crate::cache::{Entry, SharedCache};
+use crate::cache::{Entry, Room, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::RequestHead;
@@ -12,7 +15,7 @@ use crate::filters::row::Build;
 use crate::filters::template::lookup::Lookup;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
-use evenkeel_balance::Clock;
+use evenkeel_balance::{Clock, Instant};
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate::invalidated;
@@ -20,7 +23,9 @@ use evenkeel_cache::key::{Key, KeyRules};
 use evenkeel_cache::moment::{Date, Moment};
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::record::{PurgeRecord, Scope};
+use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
+use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::{Fate, Sequence};
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan;
@@ -46,7 +51,7 @@ impl Responses {
             policy: rules::policy(plan, from, route, shared.plan.object_max),
             keys: keys(plan),
             maps: {
-                let path = Rc::new(Parameters::of_route(route));
+                let path = Rc::new(Parameters::of_route(route, from.listener.ignore_case));
                 plan.maps.iter().filter_map(|map| Lookup::new(map, &path, from.resources.of())).collect()
             },
         }
@@ -101,6 +106,27 @@ impl Responses {
                 (entry.clone(), Some(Why::Mismatch))
             }
         }
+    }
+
+    /// Response to be stored, with the room for a body of this length, as the head of the response has arrived.
+    ///
+    /// # Errors
+    /// The reason why it may not be stored.
+    pub fn arriving(
+        &self,
+        question: &mut Question,
+        reply: &Reply<'_, '_, '_>,
+        length: Option<u64>,
+        now: Instant,
+    ) -> Result<(Arc<Growing>, Room), Refusal> {
+        let (shared, known) = (&self.shared, length.unwrap_or(0));
+        let stored = storable(&question.asked.request(), &question.lookup, reply, &self.policy)?;
+        if let Some(refusal) = shared.refusal(&question.key, &stored, known, question.began) {
+            return Err(refusal);
+        }
+        let mut room = shared.room();
+        room.take(known)?;
+        Ok((Growing::new(stored, length, question.began, now), room))
     }
 
     /// Renews or drops a stored response by the response to a HEAD.
@@ -163,8 +189,36 @@ pub fn from_stored(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Res
     with_fields(Response::page("", body), &answer, entry.head(), now)
 }
 
+/// Response that is arriving, turned into the response to a request: the whole, a part of it, or a 304. `None` if its
+/// beginning is gone.
+pub fn growing_response(
+    growing: &Arc<Growing>,
+    request: &Request<'_, '_>,
+    now: Moment,
+    counts: Option<&Arc<CacheCounts>>,
+) -> Option<Response> {
+    // Without a length there are no parts, as for an empty body.
+    let answer = Answer::new(&growing.head, request, growing.length.unwrap_or(0));
+    let bytes = match (&answer.body, answer.status) {
+        (_, 304 | 416) => None,
+        (Some(part), 206) => Some(part.clone()),
+        _ => Some(0..growing.length.unwrap_or(u64::MAX)),
+    };
+    let response = match bytes {
+        Some(bytes) => {
+            let reader = growing.reader(bytes)?;
+            Response::growing(match counts {
+                Some(counts) => reader.counted(counts),
+                None => reader,
+            })
+        }
+        None => Response::page("", bytes::Bytes::new()),
+    };
+    Some(with_fields(response, &answer, &growing.head, now))
+}
+
 /// The response with the status of an answer, and with its fields from a stored response.
-pub fn with_fields(response: Response, answer: &Answer, stored: &Stored, now: Moment) -> Response {
+fn with_fields(response: Response, answer: &Answer, stored: &Stored, now: Moment) -> Response {
     let mut response = response.status(answer.status);
     answer.fields(stored, now, |name, value| {
         if !name.eq_ignore_ascii_case(b"content-length") {

@@ -18,13 +18,13 @@ pub struct RequestWhen {
 }
 
 impl RequestWhen {
-    /// Compiles a condition; `None` for the condition that every request meets.
-    pub fn new(matching: &Match) -> Option<RequestWhen> {
+    /// Compiles a condition; `None` for the condition that every request meets. `ignore_case`: the setting of the listener.
+    pub fn new(matching: &Match, ignore_case: bool) -> Option<RequestWhen> {
         (*matching != Match::all()).then(|| RequestWhen {
             hosts: matching.hosts.clone().into(),
             path: matching.path.clone(),
-            pattern: Parameters::of([&matching.path].into_iter()),
-            criteria: Criteria::new(matching),
+            pattern: Parameters::of(&matching.path, ignore_case),
+            criteria: Criteria::new(matching, ignore_case),
         })
     }
 
@@ -61,12 +61,12 @@ pub struct When {
 }
 
 impl When {
-    /// Compiles a condition; `None` for the condition that every response meets.
-    pub fn new(when: &ResponseWhen) -> Option<When> {
+    /// Compiles a condition; `None` for the condition that every response meets. `ignore_case`: the setting of the listener.
+    pub fn new(when: &ResponseWhen, ignore_case: bool) -> Option<When> {
         (!when.is_any()).then(|| When {
             statuses: when.statuses.clone().into(),
             fields: Fields::new(&when.headers),
-            request: RequestWhen::new(&when.request),
+            request: RequestWhen::new(&when.request, ignore_case),
         })
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
         let plan =
             outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)));
-        let when = RequestWhen::new(&plan.routes[0].filters.request_headers.edits[0].when).expect("a condition");
+        let when = RequestWhen::new(&plan.routes[0].filters.request_headers.edits[0].when, false).expect("a condition");
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let request = Request { method: "GET", target, host: host.as_bytes(), fields: table.fields() };
         when.meets(&request, added, &Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http))

@@ -37,14 +37,14 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     Some(Box::new(RequestHeaders::new(
         &route.filters.request_headers,
-        Parameters::of_route(route),
+        Parameters::of_route(route, from.listener.ignore_case),
         from.resources.of(),
     )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let of_pool = |pool: &Rc<WorkerPool>| {
-        let path = Parameters::of(std::iter::empty());
+        let path = Parameters::none(from.listener.ignore_case);
         let headers = RequestHeaders::new(&pool.plan().request_headers, path, from.resources.of())?;
         Some((pool.clone(), headers))
     };
@@ -59,7 +59,7 @@ impl RequestHeaders {
         let changes = |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_request(template, &path, maps));
         let edit = |edit: &plan::RequestEdit| {
             let plan::RequestEdit { when, remove, rename, set, add } = edit;
-            (RequestWhen::new(when), changes(&Keys { remove, rename, set, add }))
+            (RequestWhen::new(when, path.ignores_case()), changes(&Keys { remove, rename, set, add }))
         };
         let first = (None, changes(&Keys { remove, rename, set, add }));
         let all = std::iter::once(first).chain(edits.iter().map(edit));

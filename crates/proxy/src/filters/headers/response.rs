@@ -63,15 +63,16 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     Some(Box::new(ResponseHeaders::new(
         &route.filters.response_headers,
         route,
-        Parameters::of_route(route),
+        Parameters::of_route(route, from.listener.ignore_case),
         from.resources.of(),
     )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
-    let (from, maps) = (from.route.as_ref()?, from.resources.of());
+    let (ignore_case, maps) = (from.listener.ignore_case, from.resources.of());
+    let from = from.route.as_ref()?;
     let of_pool = |pool: &Rc<WorkerPool>| {
-        let path = Parameters::of(std::iter::empty());
+        let path = Parameters::none(ignore_case);
         Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path, maps)?))
     };
     let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
@@ -96,7 +97,7 @@ impl ResponseHeaders {
         let first = (None, changes(&Keys { remove, rename, set, add }));
         let edit = |edit: &plan::ResponseEdit| {
             let plan::ResponseEdit { when, remove, rename, set, add } = edit;
-            (When::new(when), changes(&Keys { remove, rename, set, add }))
+            (When::new(when, path.ignores_case()), changes(&Keys { remove, rename, set, add }))
         };
         let all: Vec<_> = std::iter::once(first).chain(edits.iter().map(edit)).collect();
         let edits: Box<[(Option<When>, Changes)]> =

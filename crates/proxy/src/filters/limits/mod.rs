@@ -64,7 +64,7 @@ pub fn of_route(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let limits = from.resources.of::<AllLimits>().of(&route.name)?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
-    let path = Rc::new(Parameters::of_route(route));
+    let path = Rc::new(Parameters::of_route(route, from.listener.ignore_case));
     let map = |limit: &Limit| match &limit.plan.key {
         LimitKey::Map(name) => Lookup::new(name, &path, from.resources.of()),
         _ => None,

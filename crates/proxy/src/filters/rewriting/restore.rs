@@ -27,7 +27,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let inner = rewritten.map(ToString::to_string).unwrap_or_default();
     route.filters.restore_prefix.then(|| {
         Box::new(Restore {
-            matched: Parameters::of_route(route),
+            matched: Parameters::of_route(route, from.listener.ignore_case),
             inner: inner.trim_end_matches('/').into(),
             send_host: route.filters.send_host.clone(),
         }) as _

@@ -53,7 +53,7 @@ const FIELD: &str = "X-Forwarded-Prefix";
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let maps = from.resources.of();
-    let matched = Rc::new(Parameters::of_route(route));
+    let matched = Rc::new(Parameters::of_route(route, from.listener.ignore_case));
     let to = match &route.filters.rewrite {
         _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
@@ -259,7 +259,7 @@ mod tests {
 
     /// The path with the prefix of a pattern replaced.
     fn replaced(path: &str, pattern: &str, prefix: &str) -> String {
-        let matched = Parameters::of([PathPattern::Prefix(pattern.trim_end_matches('/').to_string())].iter());
+        let matched = Parameters::of(&PathPattern::Prefix(pattern.trim_end_matches('/').to_string()), false);
         let rest = &path[matched.prefix_len(path).expect("it matches")..];
         let mut out = prefix.as_bytes().to_vec();
         joined(rest, &mut out);

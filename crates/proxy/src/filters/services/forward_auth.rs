@@ -63,7 +63,6 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         prober: route.prober.clone(),
         retries: Retries::new(route.plan, core.index, route.workers, core.clock.now()),
         timeout: plan.timeout,
-        answer_max: plan.answer_max,
     };
     let mark = from.listener.detect_loops.then(|| {
         let (listener, name) = (&from.listener.name, &route.plan.name);
@@ -125,7 +124,7 @@ impl Filter for ForwardAuth {
         };
         let key = auth.to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
         let asking = auth.clone();
-        let answer = async move { send(&asking.to, &mut question, key).await };
+        let answer = async move { send(&asking.to, &mut question, key, asking.plan.answer_max).await };
         ForwardAuth::wait(answer, move |answer, own, cx, head| {
             let (asked, verdict) = auth.decide(answer, cx, head);
             *own = Some(Box::new(asked));

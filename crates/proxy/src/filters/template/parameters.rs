@@ -2,15 +2,18 @@
 //! expression. The router only finds the route, and most routes need no parameter.
 
 use crate::peer::sender::{STEPS_MAX, STEPS_PER_UNIT};
-use evenkeel_config::plan::{Captures, Extent, Match, PathPart, PathPattern, Route, captures};
+use evenkeel_config::plan::{Captures, Extent, Match, PathPart, PathPattern, Route, captures, without_case};
 use evenkeel_net::event_loop::budget;
+use evenkeel_wire::folding::matched_len;
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// Patterns and expressions of the path that a route matches, for each of its alternatives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Parameters {
     patterns: Box<[Pattern]>,
+    /// True if paths are compared without regard to case.
+    ignore_case: bool,
 }
 
 #[derive(Debug)]
@@ -30,19 +33,33 @@ enum Place {
 }
 
 impl Parameters {
-    /// Splits the patterns of a route into text and parameters.
-    pub fn of_route(route: &Route) -> Parameters {
+    /// Splits the patterns of a route into text and parameters. `ignore_case`: the setting of the listener.
+    pub fn of_route(route: &Route, ignore_case: bool) -> Parameters {
+        let expression = |(text, extent): (&Arc<str>, Extent)| match ignore_case {
+            true => (without_case(text).into(), extent),
+            false => (text.clone(), extent),
+        };
         let pattern = |matching: &Match| Pattern {
             parts: matching.path.parts().into(),
-            expressions: matching.criteria.of_path().map(|(text, extent)| (text.clone(), extent)).collect(),
+            expressions: matching.criteria.of_path().map(expression).collect(),
         };
-        Parameters { patterns: route.matches().iter().map(pattern).collect() }
+        Parameters { patterns: route.matches().iter().map(pattern).collect(), ignore_case }
     }
 
-    /// Splits these patterns into text and parameters.
-    pub fn of<'p>(paths: impl Iterator<Item = &'p PathPattern>) -> Parameters {
-        let pattern = |path: &PathPattern| Pattern { parts: path.parts().into(), expressions: Box::default() };
-        Parameters { patterns: paths.map(pattern).collect() }
+    /// Splits a pattern into text and parameters. `ignore_case`: the setting of the listener.
+    pub fn of(path: &PathPattern, ignore_case: bool) -> Parameters {
+        let pattern = Pattern { parts: path.parts().into(), expressions: Box::default() };
+        Parameters { patterns: [pattern].into(), ignore_case }
+    }
+
+    /// No parameters, for requests that may have no route. `ignore_case`: the setting of the listener.
+    pub fn none(ignore_case: bool) -> Parameters {
+        Parameters { patterns: Box::default(), ignore_case }
+    }
+
+    /// True if paths are compared without regard to case.
+    pub fn ignores_case(&self) -> bool {
+        self.ignore_case
     }
 
     /// The parameter, or the group of an expression, of this name; `None` if there is none.
@@ -54,9 +71,9 @@ impl Parameters {
     /// Part of the path that a parameter matches; `None` if the path does not match, or if that takes too long.
     pub fn value<'p>(&self, path: &'p str, of: &Parameter) -> Option<&'p str> {
         self.patterns.iter().zip(&of.0).find_map(|(pattern, place)| match place.as_ref()? {
-            Place::Part(index) => pattern.value(path, *index),
+            Place::Part(index) => pattern.value(path, *index, self.ignore_case),
             Place::Group(expression, number) => {
-                pattern.prefix_len(path)?;
+                pattern.prefix_len(path, self.ignore_case)?;
                 group(path, expression, *number)
             }
         })
@@ -64,7 +81,7 @@ impl Parameters {
 
     /// Length of the longest part of the path that a whole pattern matches; 0 for a pattern of any path.
     pub fn prefix_len(&self, path: &str) -> Option<usize> {
-        self.patterns.iter().filter_map(|pattern| pattern.prefix_len(path)).max()
+        self.patterns.iter().filter_map(|pattern| pattern.prefix_len(path, self.ignore_case)).max()
     }
 }
 
@@ -93,25 +110,25 @@ impl Pattern {
         })
     }
 
-    fn value<'p>(&self, path: &'p str, index: usize) -> Option<&'p str> {
-        let (from, to) = self.walk(path, index)?;
+    fn value<'p>(&self, path: &'p str, index: usize, ignore_case: bool) -> Option<&'p str> {
+        let (from, to) = self.walk(path, index, ignore_case)?;
         path.get(from..to)
     }
 
-    fn prefix_len(&self, path: &str) -> Option<usize> {
+    fn prefix_len(&self, path: &str, ignore_case: bool) -> Option<usize> {
         match self.parts.len() {
             0 => Some(0),
-            parts => Some(self.walk(path, parts - 1)?.1),
+            parts => Some(self.walk(path, parts - 1, ignore_case)?.1),
         }
     }
 
     /// Start and end of the text that the part at `index` matches.
-    fn walk(&self, path: &str, index: usize) -> Option<(usize, usize)> {
+    fn walk(&self, path: &str, index: usize, ignore_case: bool) -> Option<(usize, usize)> {
         let (mut at, mut range) = (0, (0, 0));
         for (part, next) in self.parts.iter().zip(self.parts.iter().skip(1).map(Some).chain([None])).take(index + 1) {
             let rest = path.get(at..)?;
             let len = match part {
-                PathPart::Text(text) => rest.starts_with(text.as_str()).then_some(text.len())?,
+                PathPart::Text(text) => matched_len(rest, text, ignore_case)?,
                 PathPart::Rest(_) => rest.len(),
                 PathPart::Parameter(_) => {
                     let segment = &rest[..rest.find('/').unwrap_or(rest.len())];
@@ -120,7 +137,7 @@ impl Pattern {
                         Some(PathPart::Text(text)) => text.split('/').next().unwrap_or_default(),
                         _ => "",
                     };
-                    segment.strip_suffix(suffix).filter(|value| !value.is_empty())?.len()
+                    without_end(segment, suffix, ignore_case).filter(|value| !value.is_empty())?.len()
                 }
             };
             range = (at, at + len);
@@ -130,12 +147,19 @@ impl Pattern {
     }
 }
 
+/// The text before its end, which may be in another spelling.
+fn without_end<'t>(text: &'t str, end: &str, ignore_case: bool) -> Option<&'t str> {
+    let is_end =
+        |at: &usize| text.get(*at..).is_some_and(|rest| matched_len(rest, end, ignore_case) == Some(rest.len()));
+    text.strip_suffix(end).or_else(|| text.get(..(0..text.len()).rev().find(is_end)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn value(pattern: &str, path: &str, name: &str) -> Option<String> {
-        let parameters = Parameters::of([PathPattern::Pattern(pattern.to_string())].iter());
+    fn value(pattern: &str, path: &str, name: &str, ignore_case: bool) -> Option<String> {
+        let parameters = Parameters::of(&PathPattern::Pattern(pattern.to_string()), ignore_case);
         parameters.value(path, &parameters.find(name)?).map(str::to_string)
     }
 
@@ -155,7 +179,23 @@ mod tests {
             ("/users/{id}", "/users/7", "di", None),
             ("/img-{id}.png", "/img-.png", "id", None),
         ] {
-            assert_eq!(value(pattern, path, name).as_deref(), found, "{pattern} {path}");
+            assert_eq!(value(pattern, path, name, false).as_deref(), found, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_found_in_other_spellings_and_in_any_case_if_that_is_set() {
+        for (pattern, path, name, exact, any_case) in [
+            ("/caf%c3%a9/{id}", "/caf%C3%A9/7", "id", Some("7"), Some("7")),
+            ("/Users/{id}", "/USERS/aB", "id", None, Some("aB")),
+            ("/Users/{id}", "/u%C5%BFers/aB", "id", None, Some("aB")),
+            ("/img-{id}.png", "/IMG-x.PNG", "id", None, Some("x")),
+            ("/img-{id}.k", "/img-x.K.%E2%84%AA", "id", None, Some("x.K")),
+            ("/img-{id}.%6b", "/img-x.k", "id", Some("x"), Some("x")),
+            ("/img-{id}.png", "/img-.PNG", "id", None, None),
+        ] {
+            let value = |ignore_case| value(pattern, path, name, ignore_case);
+            assert_eq!([value(false).as_deref(), value(true).as_deref()], [exact, any_case], "{pattern} {path}");
         }
     }
 
@@ -167,7 +207,7 @@ mod tests {
         let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
         let plan =
             outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)));
-        let parameters = Parameters::of_route(&plan.routes[0]);
+        let parameters = Parameters::of_route(&plan.routes[0], false);
         let value = |name: &str, path| parameters.value(path, &parameters.find(name)?);
         assert_eq!(value("id", "/a/b/c/7"), Some("b"));
         assert_eq!(value("1", "/a/b/c/7"), Some("b/c"));
@@ -179,13 +219,12 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_with_its_last_segment() {
-        let len = |prefix: &str, path: &str| {
-            Parameters::of([PathPattern::Prefix(prefix.to_string())].iter()).prefix_len(path)
-        };
+        let len =
+            |prefix: &str, path: &str| Parameters::of(&PathPattern::Prefix(prefix.to_string()), false).prefix_len(path);
         assert_eq!(len("/api", "/api"), Some(4));
         assert_eq!(len("/api", "/api/x"), Some(4));
         assert_eq!(len("/users/{id}", "/users/17/x"), Some(9));
         assert_eq!(len("/users/{id}", "/users"), None);
-        assert_eq!(Parameters::of([PathPattern::Any].iter()).prefix_len("/x"), Some(0));
+        assert_eq!(Parameters::of(&PathPattern::Any, true).prefix_len("/x"), Some(0));
     }
 }

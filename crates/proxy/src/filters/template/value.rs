@@ -67,7 +67,7 @@ impl Value {
             variable => is_of_head(variable),
         };
         // The route's path is in the head, so that a map that is looked up later does not need it.
-        let path = Rc::new(Parameters::of(std::iter::empty()));
+        let path = Rc::<Parameters>::default();
         Value::prepare(template, |variable| match variable {
             Variable::Route => Part::Known(route.as_bytes().into()),
             variable if is_of_head(&variable) => {

@@ -95,6 +95,51 @@ async fn a_path_is_left_as_it_was_sent_if_that_is_set() {
 }
 
 #[tokio::test]
+async fn a_path_is_matched_in_any_case_and_forwarded_as_it_was_sent() {
+    let echoes = Echoes::start();
+    let routes = r#"
+[[route]]
+name = "open"
+pool = "web"
+[[route]]
+name = "users"
+pool = "web"
+match = { path = "/Users/{id}" }
+rewrite = { path = "/u/{path.id}" }
+[[route]]
+name = "shop"
+pool = "web"
+match = { prefix = "/shop", regex = "/shop/(?P<part>.*)" }
+strip_prefix = true
+request_headers.set = { X-Part = "{path.part}" }
+request_headers.edits = [{ when = { ends_with = ".html" }, set = { X-Page = "yes" } }]
+[[route]]
+name = "old"
+match = { prefix = "/old" }
+redirect = { prefix = "/new" }
+"#;
+    for (endpoint, proxy) in echoes.proxies_with("ignore_case = true", routes) {
+        for client in CLIENTS {
+            for (path, target, part, page) in [
+                ("/USERS/aB?c=D", "/u/aB?c=D", None, None),
+                ("/SHOP/Cart.HTML", "/Cart.HTML", Some("Cart.HTML"), Some("yes")),
+                ("/%C5%BFhop/x", "/x", None, None),
+                ("/Other", "/Other", None, None),
+            ] {
+                let answer = ask(client, &proxy, path, &[]).await;
+                let at = format!("{client}, {endpoint}, {path}: {answer:?}");
+                assert_eq!((answer.0, got(&answer, "target")), (200, vec![target]), "{at}");
+                assert_eq!(got(&answer, "x-part").first().copied().filter(|_| part.is_some()), part, "{at}");
+                assert_eq!(got(&answer, "x-page").first().copied(), page, "{at}");
+            }
+            let answer = ask(client, &proxy, "/OLD/aB", &[]).await;
+            assert_eq!(answer.0, 302, "{answer:?}");
+            assert!(field(&answer, "location").is_some_and(|to| to.ends_with("/new/aB")), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_path_of_an_absolute_target_is_read_like_any_other() {
     let echoes = Echoes::start();
     let [(_, proxy), _] = echoes.proxies(ROUTES);

@@ -1,6 +1,6 @@
 //! Case of a cost experiment: a load under which proxies are measured, and claims about the result.
 
-use crate::balancers::{Back, Front};
+use crate::balancers::{Back, Front, Keys};
 use crate::certificates::Certificate;
 use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
@@ -29,6 +29,8 @@ pub struct Case {
     pub ruled: bool,
     /// True to store responses in a cache, and to answer from there.
     pub cached: bool,
+    /// Keys of ten maps that each request is looked up in; `None` for no maps.
+    pub maps: Option<Keys>,
     /// Claims about evenkeel's figure relative to others.
     pub bounds: &'static [Bound],
 }
@@ -74,6 +76,8 @@ pub enum Work {
     Kept(u32),
     /// Consecutive requests on each of this many connections, each with a separate query (wrk).
     Distinct(u32),
+    /// Consecutive requests on each of this many connections, with the queries of the rows of maps (wrk).
+    Keyed(u32),
     /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
     /// A connection for each request over TLS (the lab's own clients).
@@ -87,7 +91,7 @@ impl Work {
     pub fn at_once(self) -> u32 {
         match self {
             Work::Streams(of) => of.clients * of.streams,
-            Work::Kept(clients) | Work::Distinct(clients) | Work::Closed(clients) => clients,
+            Work::Kept(clients) | Work::Distinct(clients) | Work::Keyed(clients) | Work::Closed(clients) => clients,
             Work::Handshakes(of) => of.clients,
             Work::Idle(_) => 1,
         }
@@ -108,6 +112,7 @@ pub const USUAL: Case = Case {
     path: "/1k",
     ruled: false,
     cached: false,
+    maps: None,
     bounds: &[],
 };
 

@@ -1,7 +1,7 @@
 //! Cases of `proxy-cost`: HTTP/1.1 requests.
 
-use super::case::{Case, Count, USUAL, Work, best, caches, haproxy};
-use crate::balancers::Front;
+use super::case::{Case, Count, USUAL, Work, best, both, caches, haproxy};
+use crate::balancers::{Front, Keys};
 use crate::study::grid::Bound;
 
 const KEPT: Case = Case {
@@ -24,6 +24,18 @@ const CLOSED: Case = Case {
     bounds: &[best(
         1.0,
         "A connection for each request, 4 kB: evenkeel's CPU time is at most that of the best of the others",
+    )],
+    ..KEPT
+};
+
+const TEN_MAPS: Case = Case {
+    name: "ten-maps-exact",
+    about: "as keyed, with ten maps of 10,000 texts, whose values the endpoint gets in fields",
+    work: Work::Keyed(64),
+    maps: Some(Keys::Exact),
+    bounds: &[both(
+        1.0,
+        "ten maps of texts: evenkeel's CPU time per request is at most that of the best of the others",
     )],
     ..KEPT
 };
@@ -77,6 +89,34 @@ pub static CASES: &[Case] = &[
             best(1.0, "ten rules: it is at most that of the best of the others"),
         ],
         ..KEPT
+    },
+    Case {
+        name: "keyed",
+        about: "as keep-alive, each request with one of 10,000 queries; what maps add is the difference to it",
+        maps: None,
+        bounds: &[haproxy(1.0, "1 kB, 10,000 queries: evenkeel's CPU time per request is at most HAProxy's")],
+        ..TEN_MAPS
+    },
+    TEN_MAPS,
+    Case {
+        name: "ten-maps-prefix",
+        about: "as ten-maps-exact, with 10,000 prefixes, which are expressions in NGINX",
+        maps: Some(Keys::Prefix),
+        bounds: &[both(
+            1.0,
+            "ten maps of prefixes: evenkeel's CPU time per request is at most that of the best of the others",
+        )],
+        ..TEN_MAPS
+    },
+    Case {
+        name: "ten-maps-regex",
+        about: "as ten-maps-exact, with 10,000 expressions in each map",
+        maps: Some(Keys::Expression),
+        bounds: &[both(
+            1.0,
+            "ten maps of expressions: evenkeel's CPU time per request is at most that of the best of the others",
+        )],
+        ..TEN_MAPS
     },
     Case {
         name: "distinct",
