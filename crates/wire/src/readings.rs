@@ -204,7 +204,7 @@ fn features(path: &[u8]) -> u8 {
     let found = pairs | path.last().map_or(0, |last| of(*last, 0));
     let is_stray = |at: usize| escape(&path[at..]).is_none();
     let has_stray = found & ESCAPE != 0 && memchr::memchr_iter(b'%', path).any(is_stray);
-    found | u8::from(has_stray) * STRAY
+    found | (u8::from(has_stray) * STRAY)
 }
 
 /// The escape at the front of these bytes, decoded.
