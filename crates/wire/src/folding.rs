@@ -13,7 +13,7 @@ use std::str;
 enum Unit {
     Byte(u8),
     Escape(u8),
-    /// Letter beyond ASCII.
+    /// Two to four escapes, which are UTF-8.
     Letter(char),
 }
 
