@@ -24,7 +24,7 @@ pub struct Expressions(Option<Node>);
 
 enum Node {
     Program {
-        program: Program,
+        program: Box<Program>,
         /// Index of each expression.
         rows: Box<[usize]>,
     },
@@ -113,7 +113,7 @@ impl Builder<'_> {
         let cache = |program: &Program| (CACHE + 4 * program.size()).min(SIZE_MAX);
         let program = Program::compile(&all, size_max, CACHE);
         match program.and_then(|program| Program::compile(&all, size_max, cache(&program))) {
-            Ok(program) => return Ok(Node::Program { program, rows: rows.into() }),
+            Ok(program) => return Ok(Node::Program { program: Box::new(program), rows: rows.into() }),
             Err(Uncompiled::Wrong(why)) => return Err((last, why)),
             Err(Uncompiled::TooLarge) if is_whole => {
                 return Err((last, format!("expressions that begin alike take more than {} KiB", SIZE_MAX >> 10)));
