@@ -155,7 +155,7 @@ fn a_page_is_asked_for_by_get_or_head_without_the_body_and_the_connection_stays(
     let mut client = proxy.client();
     for _ in 0..2 {
         client.send("POST /503 HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\nbody");
-        assert_eq!((client.response().body_text(), app.seen().len() > 0), ("GET /e/503?x ".to_owned(), true));
+        assert_eq!((client.response().body_text(), !app.seen().is_empty()), ("GET /e/503?x ".to_owned(), true));
         let head = client.send("HEAD /503 HTTP/1.1\r\nHost: a\r\n\r\n").head();
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
         assert!(head.contains("Content-Length: 14\r\n") && !head.contains("Connection"), "{head}");

@@ -23,7 +23,10 @@ http-request normalize-uri path-strip-dotdot full";
 /// Settings of Envoy about paths.
 const CLEAN: &str = r#""normalize_path": true, "merge_slashes": true,"#;
 
-const PROXIES: [(&str, fn(SocketAddr) -> Rival); 10] = [
+/// Starts a proxy in front of an endpoint.
+type Start = fn(SocketAddr) -> Rival;
+
+const PROXIES: [(&str, Start); 10] = [
     ("none", |to| (to, Box::new(()))),
     ("evenkeel", |to| evenkeel(to, "refuse")),
     ("evenkeel, `normalise`", |to| evenkeel(to, "normalise")),
