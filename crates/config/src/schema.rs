@@ -89,7 +89,7 @@ fn of_kind(kind: &Kind) -> Value {
     }
 }
 
-/// Schema of a table without one of its keys.
+/// Schema of a table without this key.
 fn without(mut table: Value, key: &str) -> Value {
     if let Some(properties) = table["properties"].as_object_mut() {
         properties.remove(key);

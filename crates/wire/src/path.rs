@@ -45,10 +45,10 @@ pub fn checked(path: &[u8]) -> Result<&str, Unsendable> {
     }
 }
 
-/// Returns a path and its query, if it has one, as text if they can be sent.
+/// Returns a path with its query as text, if it can be sent.
 ///
 /// # Errors
-/// The reason why they cannot.
+/// The reason why it cannot.
 pub fn checked_target(target: &[u8]) -> Result<&str, Unsendable> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
     checked(&target[..end])?;

@@ -233,8 +233,8 @@ fn is_upper(escape: &[u8]) -> bool {
     !escape.iter().any(u8::is_ascii_lowercase)
 }
 
-/// Copies a path, with those escapes decoded that `decodes` names by what is before them and by their byte, and the
-/// others in upper case.
+/// Copies a path and decodes the escapes for which `decodes` is true, by the bytes before the escape and by its own byte.
+/// All others are in upper case.
 fn decoded(path: &[u8], out: &mut Vec<u8>, decodes: impl Fn(&[u8], u8) -> bool) {
     let mut at = 0;
     while let Some(skipped) = memchr::memchr(b'%', &path[at..]) {

@@ -68,8 +68,8 @@ fn a_purge_during_an_upgrade_holds_in_both_processes() {
     assert_eq!(endpoint.served() - before, 2);
 }
 
-/// An endpoint that sends the first half of its response to the first request, and the rest when it is told to; if it
-/// is not, it closes. Later requests get all of it.
+/// An endpoint that halts in its first response: it sends half of the body, and the rest after a message to the sender.
+/// Without a message it closes. Later requests get the whole body.
 fn halting() -> (String, mpsc::Sender<()>) {
     let (go, gone) = mpsc::channel();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -32,7 +32,7 @@ pub(super) fn lines(line: impl Fn(usize, &str) -> String) -> String {
     })
 }
 
-/// Value of a row, which differs from those of all other rows and maps.
+/// Value of a row. No other row or map has it.
 pub fn value(map: usize, row: u32) -> String {
     format!("value-{map}-{row}")
 }

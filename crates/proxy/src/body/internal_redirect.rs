@@ -2,7 +2,7 @@
 
 use evenkeel_wire::head::Table;
 
-/// Route that is to answer, and what changes in its response.
+/// Route that is to answer, and the changes to its response.
 #[derive(Debug)]
 pub struct InternalRedirect {
     pub to: To,

@@ -241,7 +241,7 @@ pub struct Ending {
 
 /// Count of the result of a fetch.
 pub enum Tally {
-    /// Response to a client's request. The outcome is that of a response that is stored.
+    /// Response to a client's request, with its outcome if it is stored.
     Request { outcome: Outcome, fate: Fate, counts: Arc<CacheCounts> },
     /// Whole response behind a request for a part.
     Whole(Arc<CacheCounts>),

@@ -1,4 +1,4 @@
-//! Ends of bodies that were to be stored, and what is left of them.
+//! Ends of bodies that were to be stored, and the counters after them.
 
 use super::*;
 use crate::cache::flights::Role;

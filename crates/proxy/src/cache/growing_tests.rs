@@ -250,7 +250,7 @@ struct Known {
     was_slow: bool,
 }
 
-/// A body as an endpoint sends it, with readers of which the model knows only what they asked for.
+/// A body as an endpoint sends it, and the parts for which its readers asked.
 struct Model {
     growing: Arc<Growing>,
     all: Vec<u8>,
@@ -329,7 +329,7 @@ impl Model {
         }
     }
 
-    /// Ends the body, and looks at what becomes of each reader.
+    /// Ends the body, and checks the end of each reader.
     fn end(mut self, last: Last) {
         match last {
             Last::Whole => {
@@ -373,7 +373,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever comes in whatever order: readers have the bytes of the endpoint, and a short body never looks whole.
+    /// In any order of events, readers have the bytes of the endpoint, and a short body never looks whole.
     #[test]
     fn readers_have_what_was_sent_or_see_that_they_are_cut_off(
         steps in proptest::collection::vec(step(), 1..60),

@@ -139,8 +139,8 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Leaves a route for another one: what the filters of the route have kept of the request is dropped, and so is what
-    /// they found out, such as the user. `stays`: true for the states of the listener's filters.
+    /// Leaves the route, as another route answers. The states of its filters are dropped, and their facts, such as the
+    /// user. `stays`: true for the states of the listener's filters.
     #[cold]
     pub(crate) fn leave_route(&mut self, stays: impl Fn(Place) -> bool) {
         self.states.retain(stays);

@@ -251,7 +251,7 @@ fn servers(path: &str) -> [(&'static str, String); 6] {
     ]
 }
 
-/// True if a server that folds case takes the characters for one, as Java's `equalsIgnoreCase` does: by their upper cases, or
+/// True if a server that folds case takes the characters for the same, as Java's `equalsIgnoreCase` does: by their upper cases, or
 /// by the lower cases of these. Written without the tables that are tested.
 fn are_alike(a: char, b: char) -> bool {
     let upper = |c: char| c.to_uppercase().next().filter(|_| c.to_uppercase().count() == 1).unwrap_or(c);

@@ -55,7 +55,7 @@ pub fn begin(record: &mut Record<'_>, redirect: InternalRedirect) -> Result<(Kep
     Ok((head, lines))
 }
 
-/// Changes the response of the route that answers. Returns the status for the client, if it is another one. Fields that the
+/// Changes the response of the route that answers. Returns the status for the client, if it differs. Fields that the
 /// route's filters have added stay.
 pub fn apply(redirects: &Redirects, head: &mut ResponseHead<'_, '_, '_>) -> Option<u16> {
     redirects.first?;

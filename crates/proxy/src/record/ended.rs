@@ -164,7 +164,7 @@ impl Record<'_> {
         core.give_back(asked);
     }
 
-    /// Name of the route that the client's request has matched, if another one answers; empty if none matched.
+    /// Name of the route that the client's request has matched, if another route answers; empty if none matched.
     fn first_route(&self) -> Option<&str> {
         let first = self.exchange.facts.redirects.as_ref()?.first?;
         Some(self.rules.routes.planned.get(first).map_or("", |route| &route.name))

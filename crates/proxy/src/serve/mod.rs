@@ -64,7 +64,7 @@ async fn settled<D: Downstream>(
             Content::Redirected(_) if record.call.get() != Call::Not => {
                 response = Response::new(response.status, "the route answers by another route");
             }
-            // Boxed: few responses are those of another route.
+            // Boxed: few requests are answered by another route.
             Content::Redirected(to) => match Box::pin(internal::answer(record, down, *to, keep_alive)).await {
                 Ok(answered) => return Some(Settled::Relayed(answered)),
                 Err(instead) => response = instead?,

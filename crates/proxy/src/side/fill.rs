@@ -83,7 +83,7 @@ impl Rest {
         }
     }
 
-    /// Reads the body for the cache within these timeouts, of which that of the request begins now.
+    /// Reads the body for the cache within these timeouts. The timeout of the request begins now.
     pub async fn fill_within(self, filling: Box<Filling>, timeouts: &RouteTimeouts) {
         let deadline = timeouts.request.map_or(u64::MAX, |limit| self.core.wheel.timer().tick_after(limit));
         self.fill(filling, timeouts.idle, deadline).await;

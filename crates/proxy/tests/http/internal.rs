@@ -216,7 +216,7 @@ fn a_page_of_a_route_that_fails_is_of_another_source() {
 
 #[test]
 fn a_page_from_a_route_is_the_page_of_no_other() {
-    // The route that answers sends a 404 of its own, for which the listener has another page.
+    // The route that answers sends a 404, for which the listener has another page.
     let listener =
         "h2c = true\nintercept = [404]\nerror_pages = { 404 = { route = \"missing\" }, 4xx = { body = \"any\" } }";
     let routes = "[[route]]\npool = \"web\"\n[[route]]\nname = \"missing\"\npool = \"web\"\ninternal = true\n\

@@ -18,7 +18,7 @@ struct Page<'p> {
     section: &'p Section,
     /// Listener, route or set of filters that has it.
     owner: &'p Section,
-    /// Names of the listeners whose requests may get the page; `None` = those of the routes that share it.
+    /// Names of the listeners whose requests may get the page; `None` = the listeners of the routes that share it.
     listeners: Option<Vec<String>>,
 }
 

@@ -22,7 +22,7 @@ const KEPT: [&str; 6] =
 const SHOWN_MAX: usize = 256;
 
 struct InternalRedirects {
-    /// Fields that name a path, the preferred one first.
+    /// Fields that name a path, in order of preference.
     fields: Box<[Arc<str>]>,
 }
 

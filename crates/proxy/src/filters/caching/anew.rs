@@ -59,7 +59,7 @@ impl Anew {
         let (growing, room, refused) = match responses.arriving(&mut question, &reply, length, self.ending.now) {
             Ok((growing, room)) => (growing, room, None),
             Err(refusal) => {
-                // First, as those who wait for a response must not read this one.
+                // First: waiting requests must not read a response that is not stored.
                 self.ending.settle(Some(refusal));
                 let head = unstored(&reply, &responses.policy);
                 let growing = Growing::new(head, length, question.began, self.ending.now);

@@ -1,8 +1,8 @@
 //! Filter that answers requests with stored responses, and stores responses of endpoints. Its place is behind all
 //! filters that change requests, so that it sees requests as endpoints would get them, and before the filters that
 //! change responses, so that it stores responses as endpoints sent them.
-//! Long because a request and its response are one decision after the other on the same facts. Requests share
-//! fetches in [`collapse`](super::collapse).
+//! Long because all decisions about a request and its response are on the same facts. Requests share fetches in
+//! [`collapse`](super::collapse).
 
 use super::anew::Anew;
 use super::behind::{Behind, Due, leave_out_replaced};

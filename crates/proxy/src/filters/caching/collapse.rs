@@ -78,7 +78,7 @@ impl Cache {
     }
 
     /// Answers a request with a response that is arriving; `None` if that does not serve it. `waits` is false if the
-    /// endpoint would send a part sooner: then the part must not begin far behind what has arrived.
+    /// endpoint would send a part sooner: then the part must not begin far behind the last byte.
     pub(super) fn read_growing(
         self: &Rc<Cache>,
         cx: &mut Exchange<'_>,

@@ -8,7 +8,7 @@ pub fn each(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// True if one of the lines is a field of this name.
+/// True if a line has this field name.
 pub fn has(lines: &[u8], name: &[u8]) -> bool {
     each(lines).any(|(other, _)| other.eq_ignore_ascii_case(name))
 }

@@ -42,7 +42,7 @@ pub struct Line<'a> {
     pub summary: Summary,
     /// Reason why the client did not get an endpoint's response. Without a reason, the line lacks this field.
     pub reason: Option<&'a str>,
-    /// Route that the request has matched, if another one answered. Otherwise the line lacks this field.
+    /// Route that the request has matched, if another route answered. Otherwise the line lacks this field.
     pub first_route: Option<&'a str>,
 }
 

@@ -135,7 +135,7 @@ fn proxy(addr: SocketAddr, paths: &str) -> Proxy {
     ))
 }
 
-/// Spellings with which a client of this server gets what an endpoint protects.
+/// Spellings by which clients of this server get the protected page of an endpoint.
 fn passes(addr: SocketAddr) -> Vec<&'static str> {
     let is_served = |path: &&&str| {
         let mut client = TcpStream::connect(addr).expect("it listens");
