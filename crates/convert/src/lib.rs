@@ -7,6 +7,7 @@
 //! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
 //! 5. `model`: listeners, routes and pools of all but Envoy, as drafts of `evenkeel_config` with the conditions of routes, and
 //!    the order of rules.
+//! 6. `asks`: requests by which an original and its conversion are compared.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -17,7 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
+// Order: asks, nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
 // durations, compression, protection, model, ledger, report
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -27,6 +28,7 @@ macro_rules! key {
     };
 }
 
+mod asks;
 mod caddy;
 mod compression;
 mod durations;
@@ -46,6 +48,7 @@ mod template;
 mod traefik;
 mod tree;
 
+pub use asks::{Ask, asks};
 pub use recognise::{From, recognise};
 pub use report::{CHANGES, Item, LOSSLESS, Report};
 

@@ -1,0 +1,174 @@
+//! A configuration of a program, judged: run beside its conversion, with the same requests for both.
+
+use crate::client::answer;
+use crate::endpoints::Endpoints;
+use crate::grammars::Grammar;
+use crate::originals::Original;
+use crate::ours::{Ours, Refused};
+use crate::tree::{Node, Text, without};
+use crate::verdict::{Side, difference, is_opened};
+use evenkeel_convert::{Ask, asks};
+use evenkeel_peers::own_addr;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Number of requests of a configuration.
+pub const ASKS: usize = 30;
+
+/// Outcome for a configuration.
+pub enum Judged {
+    /// The original does not accept the configuration, with its message.
+    Invalid(String),
+    /// Both do the same. `named` is the number of nodes that the report named and that were taken out until it was.
+    Same {
+        named: usize,
+    },
+    Finding(Finding),
+}
+
+pub struct Finding {
+    /// Short description. Configurations are made smaller while it stays the same.
+    pub kind: String,
+    /// Configuration, request, responses and report.
+    pub text: String,
+}
+
+/// A folder that is removed on drop.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("evenkeel-judge-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(path.join("logs")).expect("a new folder");
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The configuration of a side, at addresses of its own.
+struct Placed {
+    text: String,
+    listens: Vec<SocketAddr>,
+}
+
+impl Placed {
+    fn new(text: &str, endpoints: &Endpoints, dir: &Path) -> Placed {
+        let mut text = endpoints.fill(text).replace("@DIR@", &dir.display().to_string());
+        let mut listens = Vec::new();
+        for n in 0..4 {
+            let (name, addr) = (format!("@L{n}@"), own_addr());
+            if text.contains(&name) {
+                text = text.replace(&name, &addr.to_string());
+                listens.push(addr);
+            }
+        }
+        Placed { text, listens }
+    }
+}
+
+/// Judges a configuration: without the lines that its report names, if there is a difference with them.
+pub fn judge(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints) -> Judged {
+    let mut nodes = nodes.to_vec();
+    let mut named = 0;
+    loop {
+        let text = Text::of(&nodes, grammar.style);
+        let (finding, lines) = match once(grammar, &text.text, seed, endpoints) {
+            Once::Invalid(why) if named == 0 => return Judged::Invalid(why),
+            // What is left of it is no configuration.
+            Once::Invalid(_) | Once::Same => return Judged::Same { named },
+            Once::Always(finding) => return Judged::Finding(finding),
+            Once::Differs(finding, lines) => (finding, lines),
+        };
+        let gone = text.nodes_at(&lines);
+        if gone.is_empty() {
+            return Judged::Finding(finding);
+        }
+        named += gone.len();
+        nodes = without(&nodes, &gone);
+        if Text::of(&nodes, grammar.style).len() == 0 {
+            return Judged::Same { named };
+        }
+    }
+}
+
+enum Once {
+    Invalid(String),
+    Same,
+    /// A difference that no line of a report allows.
+    Always(Finding),
+    /// A difference, and the lines that the report names.
+    Differs(Finding, BTreeSet<usize>),
+}
+
+fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once {
+    let (dir_there, dir_here) = (Folder::new(), Folder::new());
+    for (name, content) in grammar.files {
+        fs::write(dir_there.path().join(name), endpoints.fill(content)).expect("a folder of ours");
+        fs::write(dir_here.path().join(name), endpoints.fill(content)).expect("a folder of ours");
+    }
+    let there = Placed::new(&grammar.whole(text), endpoints, dir_there.path());
+    let here = Placed::new(text, endpoints, dir_here.path());
+    let original = match Original::start(grammar.from, &there.text, dir_there.path(), &there.listens) {
+        Ok(original) => original,
+        Err(why) => return Once::Invalid(why),
+    };
+    let ours = match Ours::start(grammar.from, &here.text, dir_here.path()) {
+        Ok(ours) => ours,
+        Err(Refused(why)) => {
+            let kind = "`check` refuses the conversion".to_string();
+            return Once::Always(Finding { text: format!("{kind}:\n{why}\nof\n{text}"), kind });
+        }
+    };
+    let mut first = None;
+    for (id, ask) in asks(text, ASKS, seed).into_iter().enumerate() {
+        let listener = id % there.listens.len();
+        let sides = [(&there, "there"), (&here, "here")].map(|(placed, _)| {
+            let ask = placed_ask(&ask, placed.listens[listener]);
+            let answer = answer(placed.listens[listener], &ask, id);
+            Side { answer, seen: endpoints.take(id) }.normal(&placed.listens)
+        });
+        let [mut there, mut here] = sides;
+        (grammar.settle)(&ask, &mut there, &mut here);
+        let opened = is_opened(&there, &here);
+        let Some(what) = opened
+            .then(|| "is refused there and reaches an endpoint here".to_string())
+            .or_else(|| difference(&there, &here))
+        else {
+            continue;
+        };
+        let text = format!(
+            "{what}\nrequest: {ask:?}\nthere: {there:?}\nhere:  {here:?}\n\n{text}\n{}\n{}",
+            ours.toml,
+            ours.report.to_text()
+        );
+        let finding = Finding { kind: what, text };
+        if opened {
+            return Once::Always(finding);
+        }
+        first.get_or_insert(finding);
+    }
+    drop(original);
+    match first {
+        None => Once::Same,
+        Some(finding) => Once::Differs(finding, ours.report.changes.iter().map(|item| item.line).collect()),
+    }
+}
+
+/// A request as it is sent to an address: `@P@` in its host stands for the port.
+fn placed_ask(ask: &Ask, to: SocketAddr) -> Ask {
+    Ask { host: ask.host.replace("@P@", &to.port().to_string()), ..ask.clone() }
+}

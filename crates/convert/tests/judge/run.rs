@@ -1,0 +1,59 @@
+//! Runs of many configurations of a program.
+
+use crate::case::{Judged, judge};
+use crate::dice::Dice;
+use crate::endpoints::Endpoints;
+use crate::grammars::Grammar;
+use crate::originals::Original;
+use crate::shrink::shrink;
+use evenkeel_peers::installed;
+use std::collections::BTreeMap;
+use std::env;
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// Judges random configurations of a grammar, and fails with the findings.
+pub fn run(grammar: &Grammar) {
+    if Original::program(grammar.from).is_some_and(|program| !installed(&[program])) {
+        return;
+    }
+    let (cases, first) = (number("EVENKEEL_JUDGE_CASES", 100), number("EVENKEEL_JUDGE_SEED", 1));
+    let most = number("EVENKEEL_JUDGE_FINDINGS", 10) as usize;
+    let endpoints = Endpoints::start();
+    let mut findings: BTreeMap<String, (usize, u64, String)> = BTreeMap::new();
+    let (mut same, mut named, mut invalid) = (0, 0, BTreeMap::<String, usize>::new());
+    for seed in first..first + cases {
+        let nodes = (grammar.generate)(&mut Dice::new(seed));
+        match judge(grammar, &nodes, seed, &endpoints) {
+            Judged::Invalid(why) => *invalid.entry(why).or_default() += 1,
+            Judged::Same { named: 0 } => same += 1,
+            Judged::Same { .. } => named += 1,
+            Judged::Finding(finding) => match findings.get_mut(&finding.kind) {
+                Some((n, ..)) => *n += 1,
+                None => {
+                    let finding = shrink(grammar, &nodes, seed, &endpoints, finding);
+                    findings.insert(finding.kind, (1, seed, finding.text));
+                }
+            },
+        }
+        if findings.len() >= most {
+            break;
+        }
+    }
+    let refused: usize = invalid.values().sum();
+    eprintln!(
+        "{}: {same} as the original, {named} but for lines that the report names, {refused} refused by the original, \
+         {} kinds of findings",
+        grammar.from,
+        findings.len()
+    );
+    for (kind, (n, seed, text)) in &findings {
+        eprintln!("---- {kind}: {n} times, first with seed {seed}\n{text}");
+    }
+    assert!(findings.is_empty(), "{} kinds of findings", findings.len());
+    let most = cases as usize / 10;
+    let example = invalid.keys().next().cloned().unwrap_or_default();
+    assert!(refused <= most, "the original refuses {refused} of {cases} configurations, as in: {example}");
+}
