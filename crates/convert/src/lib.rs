@@ -8,7 +8,7 @@
 //!    what differs from each program in every conversion.
 //! 5. `model`: listeners, routes and pools of all but Envoy, as drafts of `evenkeel_config` with the conditions of routes, and
 //!    the order of rules.
-//! 6. `asks`: requests by which an original and its conversion are compared.
+//! 6. `asks`: requests by which an original and its conversion are compared. `compare`: their responses.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -19,7 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: asks, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// Order: compare, asks, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
 // compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -32,6 +32,7 @@ macro_rules! key {
 mod always;
 mod asks;
 mod caddy;
+mod compare;
 mod compression;
 mod durations;
 mod envoy;
@@ -52,6 +53,7 @@ mod tree;
 
 pub use always::always;
 pub use asks::{Ask, asks};
+pub use compare::{Answer, difference, normal_fields, other_field, without_addresses};
 pub use recognise::{From, recognise};
 pub use report::{CHANGES, DECIDE, Item, LOSSLESS, Report};
 

@@ -126,7 +126,9 @@ impl Report {
         let _ = writeln!(out, "{}{of}: {} of {} directives are as they were", self.name, self.carried, self.directives);
         if let Some(from) = self.from {
             let _ = writeln!(out, "\nalways different from {from}:");
-            always(from).for_each(|text| drop(writeln!(out, "  {text}")));
+            for text in always(from) {
+                let _ = writeln!(out, "  {text}");
+            }
         }
         let lists = [(DECIDE, &self.decide), (CHANGES, &self.changes), (LOSSLESS, &self.lossless)];
         let names = short_names(lists.iter().flat_map(|(_, items)| *items).map(|item| &*item.file));
@@ -200,7 +202,9 @@ impl Group<'_> {
                 todos.push(&item.todo);
             }
         }
-        todos.iter().for_each(|todo| drop(writeln!(out, "      to do: {todo}")));
+        for todo in todos {
+            let _ = writeln!(out, "      to do: {todo}");
+        }
     }
 }
 
