@@ -109,7 +109,7 @@ impl Words {
         if plain.starts_with('/') && !plain.starts_with("//") {
             let path = literal(plain);
             self.paths.insert(path);
-        } else if let Some(host) = host(plain) {
+        } else if let Some(host) = host(word.trim_start_matches(['^', '~', '\\'])) {
             self.hosts.insert(host);
         } else if let Some(name) = plain.strip_prefix("$arg_") {
             self.queries.extend([format!("{name}=1"), name.to_string()]);

@@ -17,7 +17,7 @@ pub(crate) fn close(set: &mut RouteKeys) {
 /// Closes a route, and notes why at the directive that protected it.
 pub(crate) fn closed_by(line: Line, reason: &str, set: &mut RouteKeys, ledger: &mut Ledger) {
     close(set);
-    ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
+    ledger.decide(line, format!("{reason}; {PROTECTED}"), OPEN);
 }
 
 /// The whole of both families of addresses.
@@ -71,7 +71,7 @@ pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut 
         true => format!("write the line {name}:{hash} into {file}"),
         false => format!("its hash is of a kind that is not read: htpasswd -B {file} {name}"),
     };
-    ledger.changes(line, "users are in a file, which has to be there before evenkeel starts", todo);
+    ledger.decide(line, "users are in a file, which has to be there before evenkeel starts", todo);
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub fn has(converted: &Converted, text: &str) {
 }
 
 pub fn changes(report: &Report, words: &str) {
-    assert!(report.changes.iter().any(|item| item.reason.contains(words)), "{words}:\n{}", report.to_text());
+    assert!(report.named().any(|item| item.reason.contains(words)), "{words}:\n{}", report.to_text());
 }
 
 fn lossless(report: &Report, words: &str) {

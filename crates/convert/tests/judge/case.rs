@@ -164,7 +164,7 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     drop(original);
     match first {
         None => Once::Same,
-        Some(finding) => Once::Differs(finding, ours.report.changes.iter().map(|item| item.line).collect()),
+        Some(finding) => Once::Differs(finding, ours.report.named().map(|item| item.line).collect()),
     }
 }
 
