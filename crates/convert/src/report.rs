@@ -18,8 +18,7 @@ pub(crate) const TRUSTED: &str =
     "nothing at the edge; behind other proxies, name their networks in trusted_proxies of the listener";
 
 /// Reason for passwords and requests for permission that are not carried over.
-pub(crate) const PROTECTED: &str =
-    "the password or permission is not asked for: only clients on this machine are let in";
+pub(crate) const PROTECTED: &str = "the password or permission is not asked for: all clients are refused";
 
 /// Advice on [`PROTECTED`].
 pub(crate) const OPEN: &str =
@@ -30,9 +29,6 @@ pub(crate) const UNKNOWN_LISTS: (&str, &str) = (
     "which of its address lists has the longest network, which decides here, is not known: all clients are refused",
     "write access of the [[route]]; networks in `allow` must not be within networks that are to be refused",
 );
-
-/// Clients that are let in where a protection was not carried over.
-pub(crate) const THIS_MACHINE: [&str; 2] = ["127.0.0.1", "::1"];
 
 /// A line that was not carried over, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
