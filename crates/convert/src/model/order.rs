@@ -1,8 +1,8 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
 //! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
-use super::Route;
 use super::matching::{Cond, Key, Match, Test};
+use super::{Route, Value};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -37,7 +37,26 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;
+    number_ties(routes);
     clashes
+}
+
+/// Numbers routes of which neither is more specific, so that the earlier one wins.
+fn number_ties(routes: &mut [Route]) {
+    for at in 1..routes.len() {
+        let (before, [later, ..]) = routes.split_at_mut(at) else { continue };
+        let is_tied = |earlier: &&Route| {
+            compare(&later.matching, &earlier.matching) == Ordering::Equal
+                && !later.matching.is_apart(&earlier.matching)
+        };
+        let number = |route: &Route| match route.set.get(key!("order")) {
+            Some(Value::Int(number)) => *number,
+            _ => 0,
+        };
+        if let Some(last) = before.iter().filter(is_tied).map(number).max() {
+            later.set.put(key!("order"), last + 1);
+        }
+    }
 }
 
 /// Deepest recursion: how often a joined route is itself joined with an earlier route.
@@ -68,8 +87,8 @@ fn behind(
             return None;
         }
         let order = compare(&later.matching, &earlier.matching);
-        // If two routes do the same, either may win. But equal matches are an error.
-        if order == Ordering::Less || is_same && order == Ordering::Greater {
+        // If two routes do the same, either may win. Ties are decided by `order`.
+        if order != Ordering::Greater || is_same {
             continue;
         }
         let excluded = match later.matching.beyond(&earlier.matching).as_slice() {

@@ -70,9 +70,12 @@ impl Placed {
         let mut text = endpoints.fill(text).replace("@DIR@", &dir.display().to_string());
         let mut listens = Vec::new();
         for n in 0..4 {
-            let (name, addr) = (format!("@L{n}@"), own_addr());
-            if text.contains(&name) {
-                text = text.replace(&name, &addr.to_string());
+            let addr = own_addr();
+            let parts = [("L", addr.to_string()), ("H", addr.ip().to_string()), ("P", addr.port().to_string())];
+            let filled =
+                parts.into_iter().fold(text.clone(), |text, (name, part)| text.replace(&format!("@{name}{n}@"), &part));
+            if filled != text {
+                text = filled;
                 listens.push(addr);
             }
         }
@@ -134,7 +137,8 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
         }
     };
     let mut first = None;
-    for (id, ask) in asks(text, ASKS, seed).into_iter().enumerate() {
+    for (id, mut ask) in asks(text, ASKS, seed).into_iter().enumerate() {
+        (grammar.ask)(&mut ask, id);
         let listener = id % there.listens.len();
         let sides = [(&there, "there"), (&here, "here")].map(|(placed, _)| {
             let ask = placed_ask(&ask, placed.listens[listener]);
