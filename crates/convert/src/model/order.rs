@@ -1,8 +1,8 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
 //! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
-use super::Route;
 use super::matching::{Cond, Key, Match, Test};
+use super::{Route, Value};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -57,7 +57,7 @@ fn behind(
     let mut reported = Vec::new();
     while let Some(earlier) = before.get(at) {
         at += 1;
-        let is_same = later.action == earlier.action && later.set == earlier.set;
+        let is_same = later.action == earlier.action && same_keys(&later, earlier);
         if later.matching.is_apart(&earlier.matching) {
             continue;
         }
@@ -70,6 +70,13 @@ fn behind(
         let order = compare(&later.matching, &earlier.matching);
         // If two routes do the same, either may win. But equal matches are an error.
         if order == Ordering::Less || is_same && order == Ordering::Greater {
+            continue;
+        }
+        if order == Ordering::Equal {
+            let number = order_of(earlier) + 1;
+            if order_of(&later) < number {
+                later.set.put(key!("order"), number);
+            }
             continue;
         }
         let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
@@ -101,6 +108,21 @@ fn behind(
     Some(later)
 }
 
+/// Number that decides between routes that are equal otherwise.
+fn order_of(route: &Route) -> u64 {
+    if let Some(Value::Int(number)) = route.set.get(key!("order")) { *number } else { 0 }
+}
+
+/// True if two routes have the same filters.
+fn same_keys(a: &Route, b: &Route) -> bool {
+    let plain = |route: &Route| {
+        let mut set = route.set.clone();
+        set.remove(key!("order"));
+        set
+    };
+    a.set == b.set || plain(a) == plain(b)
+}
+
 /// Compares two matches by evenkeel's precedence. The greater match wins.
 fn compare(a: &Match, b: &Match) -> Ordering {
     host(a).cmp(&host(b)).then_with(|| path(a).cmp(&path(b))).then_with(|| rest(a).cmp(&rest(b)))
@@ -119,28 +141,31 @@ fn host(m: &Match) -> (u8, usize) {
 }
 
 /// Rank of the condition that reads the path from its left, of the text at its end, and of an expression.
-fn path(m: &Match) -> (u8, usize, u8, usize, bool) {
-    let mut rank = (0, 0, 0, 0, false);
+fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
+    let mut rank = (0, 0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
             Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),
             Test::Ends(text) => rank.3 = text.len(),
-            Test::Contains(_) | Test::Regex(_) | Test::Present => rank.4 = true,
+            Test::Contains(_) | Test::Regex(_) | Test::Search(_) | Test::Present => rank.4 += 1,
         }
     }
     rank
 }
 
-fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
+fn rest(m: &Match) -> (bool, [usize; 4], bool, bool, usize, bool) {
     let has = |key: &Key| m.find(key).is_some();
     let count = |of: fn(&Cond) -> bool| m.conds.iter().filter(|cond| !cond.negated && of(cond)).count();
     (
         has(&Key::Method),
-        count(|cond| matches!(cond.key, Key::Header(_))),
-        count(|cond| matches!(cond.key, Key::Query(_))),
-        count(|cond| matches!(cond.key, Key::Cookie(_))),
+        [
+            count(|cond| matches!(cond.key, Key::Header(_))),
+            count(|cond| matches!(cond.key, Key::Query(_))),
+            count(|cond| matches!(cond.key, Key::Cookie(_))),
+            count(|cond| matches!(cond.key, Key::Map(_))),
+        ],
         has(&Key::Client),
         has(&Key::Scheme),
         m.excluded_kinds(),
