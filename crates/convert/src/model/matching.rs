@@ -12,6 +12,8 @@ pub(crate) enum Key {
     Header(String),
     Query(String),
     Cookie(String),
+    /// Value of a map, by its name.
+    Map(String),
     Client,
     Scheme,
 }
@@ -284,7 +286,10 @@ impl Match {
                         None => escape(name),
                     }))
                 }
-                (key @ (Key::Header(name) | Key::Query(name) | Key::Cookie(name)), Test::OneOf(values)) => {
+                (
+                    key @ (Key::Header(name) | Key::Query(name) | Key::Cookie(name) | Key::Map(name)),
+                    Test::OneOf(values),
+                ) => {
                     let table = not.table(list_key(key));
                     values.iter().for_each(|value| table.push(name, value.as_str()));
                 }
@@ -332,6 +337,7 @@ fn list_key(key: &Key) -> &'static str {
         Key::Header(_) => "header",
         Key::Query(_) => "query",
         Key::Cookie(_) => "cookie",
+        Key::Map(_) => "map",
     }
 }
 
@@ -356,14 +362,14 @@ fn is_sound(cond: &Cond) -> bool {
     match (&cond.key, &cond.test) {
         (Key::Path, Test::OneOf(paths)) => paths.len() == 1,
         (Key::Listener | Key::Host | Key::Method | Key::Client | Key::Scheme, test) => matches!(test, Test::OneOf(_)),
-        (Key::Header(_) | Key::Query(_) | Key::Cookie(_), Test::Below(_)) => false,
+        (Key::Header(_) | Key::Query(_) | Key::Cookie(_) | Key::Map(_), Test::Below(_)) => false,
         _ => true,
     }
 }
 
 fn put(table: &mut Entries, key: &Key, test: &Test) {
     let name = match (key, test) {
-        (Key::Header(name) | Key::Query(name) | Key::Cookie(name), test) => {
+        (Key::Header(name) | Key::Query(name) | Key::Cookie(name) | Key::Map(name), test) => {
             let value: Value = match test {
                 Test::OneOf(values) if values.len() == 1 => values[0].as_str().into(),
                 Test::OneOf(values) => values.clone().into(),
