@@ -313,7 +313,7 @@ impl Ports {
                     }
                 }
             }
-            crate::reconcile::reconcile(&mut routes, "Caddy", ledger);
+            crate::reconcile::reconcile(&mut routes, "Caddy", None, ledger);
             target.routes.extend(routes);
         }
     }

@@ -72,7 +72,7 @@ fn place(
     listeners: &[((String, bool), Listener)],
     world: &mut World<'_>,
 ) {
-    crate::reconcile::reconcile(&mut routes, "NGINX", world.ledger);
+    crate::reconcile::reconcile(&mut routes, "NGINX", None, world.ledger);
     let own: Vec<&((String, bool), Listener)> =
         listeners.iter().filter(|(key, _)| server.listens.iter().any(|l| l.key() == *key)).collect();
     let (redirecting, serving): (Vec<_>, Vec<_>) =
