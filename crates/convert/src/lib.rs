@@ -125,9 +125,11 @@ fn leave_listeners_out(target: &mut Target) {
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
-    if target.root.has(key!("defaults.paths"))
-        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
-    {
+    let depends = |route: &model::Route| {
+        let rewrites = from == From::Caddy && (route.set.has(key!("rewrite")) || route.set.has(key!("strip_prefix")));
+        rewrites || route.matching.conds.iter().any(|cond| cond.key == Key::Path)
+    };
+    if target.root.has(key!("defaults.paths")) || !target.routes.iter().any(depends) {
         return;
     }
     if from == From::Caddy {

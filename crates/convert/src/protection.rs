@@ -7,7 +7,7 @@ use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::Access;
 
 /// Beginnings of hashes that `basic_auth` reads.
-const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
+pub(crate) const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
 
 /// Lets no client use a route, whatever its address list was: a refusal that cannot be kept stays a refusal.
 pub(crate) fn close(set: &mut RouteKeys) {

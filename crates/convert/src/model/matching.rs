@@ -180,7 +180,23 @@ impl Match {
         for cond in &other.conds {
             all.add(cond.clone())?;
         }
+        all.search_paths();
         all.is_writable().then_some(all).ok_or(Apart::Unwritable)
+    }
+
+    /// Has a whole path searched for, if there are further conditions on the path: `path` takes none beside it.
+    fn search_paths(&mut self) {
+        let mut paths: Vec<&mut Cond> = self.conds.iter_mut().filter(|cond| cond.is_path() && !cond.negated).collect();
+        if paths.len() < 2 {
+            return;
+        }
+        for cond in &mut paths {
+            if let Test::OneOf(texts) = &cond.test
+                && let [text] = texts.as_slice()
+            {
+                cond.test = Test::Search(format!("^{}$", escape(text)));
+            }
+        }
     }
 
     fn add(&mut self, cond: Cond) -> Result<(), Apart> {
@@ -276,6 +292,12 @@ impl Match {
         other.conds.iter().filter(follows).cloned().collect()
     }
 
+    /// The only condition on the path, if it is one that holds.
+    pub fn only_path(&self) -> Option<&Test> {
+        let mut paths = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated);
+        paths.next().filter(|_| paths.next().is_none()).map(|cond| &cond.test)
+    }
+
     pub fn find(&self, key: &Key) -> Option<&Test> {
         self.conds.iter().find(|cond| cond.key == *key && !cond.negated).map(|cond| &cond.test)
     }
@@ -283,8 +305,13 @@ impl Match {
     /// The table of `match`; empty for every request.
     pub fn table(&self) -> Entries {
         let mut table = Entries::default();
+        // A whole path takes no further condition.
+        let is_whole = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated).count() == 1;
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
-            put(&mut table, &cond.key, &cond.test);
+            match &cond.test {
+                Test::Begins(text) if cond.is_path() && !is_whole => drop(table.set("starts_with", text.as_str())),
+                test => put(&mut table, &cond.key, test),
+            }
         }
         let not = self.excluded();
         if !not.is_empty() {

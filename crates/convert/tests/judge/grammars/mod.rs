@@ -1,5 +1,6 @@
 //! Grammars of random configurations, for each program.
 
+mod caddy;
 mod haproxy;
 
 use crate::dice::Dice;
