@@ -26,7 +26,16 @@ pub(crate) struct Target {
     pub root: Draft<File>,
     pub listeners: Vec<Listener>,
     pub routes: Vec<Route>,
+    /// Filters that routes name in `use`.
+    pub filters: Vec<FilterSet>,
     pub pools: Vec<Pool>,
+}
+
+/// A `[filters.NAME]` of the output.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterSet {
+    pub name: String,
+    pub set: RouteKeys,
 }
 
 /// A `[listener.NAME]` of the output.
@@ -90,6 +99,9 @@ impl Target {
         let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
+        self.filters
+            .iter()
+            .for_each(|filters| filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out));
         self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
         self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
         out
