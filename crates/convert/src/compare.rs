@@ -74,9 +74,10 @@ impl Answer {
         if self.status < 300 && !(self.status == 200 && self.body.is_empty()) {
             return;
         }
-        self.fields.retain(|(name, _)| name != "content-type" && name != "cache-control");
-        let is_line = self.body.len() < 200 && self.body.lines().count() <= 1;
-        if is_line || self.body.to_ascii_lowercase().contains("<html>") {
+        // The pages of HAProxy and NGINX, and evenkeel's line with the status and its phrase.
+        let is_line = self.body.starts_with(&format!("{} ", self.status)) && self.body.lines().count() == 1;
+        if is_line || self.body.is_empty() || self.body.to_ascii_lowercase().contains("<html>") {
+            self.fields.retain(|(name, _)| name != "content-type" && name != "cache-control");
             self.body.clear();
         }
     }

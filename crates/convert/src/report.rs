@@ -32,8 +32,7 @@ pub(crate) const TRUSTED: &str =
     "nothing at the edge; behind other proxies, name their networks in trusted_proxies of the listener";
 
 /// Reason for passwords and requests for permission that are not carried over.
-pub(crate) const PROTECTED: &str =
-    "the password or permission is not asked for: only clients on this machine are let in";
+pub(crate) const PROTECTED: &str = "the password or permission is not asked for: all clients are refused";
 
 /// Advice on [`PROTECTED`].
 pub(crate) const OPEN: &str =
@@ -45,12 +44,8 @@ pub(crate) const UNKNOWN_LISTS: (&str, &str) = (
     "write access of the [[route]]; networks in `allow` must not be within networks that are to be refused",
 );
 
-/// Clients that are let in where a protection was not carried over.
-pub(crate) const THIS_MACHINE: [&str; 2] = ["127.0.0.1", "::1"];
-
 /// Words of reasons and advice by which a person must act, or something stays closed or missing.
-const MUST: [&str; 25] = [
-    "only clients on this machine",
+const MUST: [&str; 24] = [
     "clients are refused",
     "a self-signed one is used",
     "has to be there before evenkeel starts",

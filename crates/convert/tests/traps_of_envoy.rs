@@ -214,7 +214,7 @@ fn filters_of_envoy_that_are_optional_or_unknown_are_reported() {
     changes(&filter("limits", r#", "is_optional": true"#).report, "\"limits\" is not kept");
     has(
         &filter("envoy.filters.http.rbac", r#", "is_optional": true"#),
-        "access = { allow = [\"127.0.0.1\", \"::1\"] }",
+        "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }",
     );
     let router = r#"{"name": "r", "typed_config": {"@type": "t/envoy.extensions.filters.http.router.v3.Router",
         "upstream_http_filters": [{"name": "x"}]}}"#;

@@ -1,8 +1,8 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
 //! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
-use super::Route;
 use super::matching::{Cond, Key, Match, Test};
+use super::{Route, Value};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -37,7 +37,26 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;
+    number_ties(routes);
     clashes
+}
+
+/// Numbers routes of which neither is more specific, so that the earlier one wins.
+fn number_ties(routes: &mut [Route]) {
+    for at in 1..routes.len() {
+        let (before, [later, ..]) = routes.split_at_mut(at) else { continue };
+        let is_tied = |earlier: &&Route| {
+            compare(&later.matching, &earlier.matching) == Ordering::Equal
+                && !later.matching.is_apart(&earlier.matching)
+        };
+        let number = |route: &Route| match route.set.get(key!("order")) {
+            Some(Value::Int(number)) => *number,
+            _ => 0,
+        };
+        if let Some(last) = before.iter().filter(is_tied).map(number).max() {
+            later.set.put(key!("order"), last + 1);
+        }
+    }
 }
 
 /// Deepest recursion: how often a joined route is itself joined with an earlier route.
@@ -68,8 +87,8 @@ fn behind(
             return None;
         }
         let order = compare(&later.matching, &earlier.matching);
-        // If two routes do the same, either may win. But equal matches are an error.
-        if order == Ordering::Less || is_same && order == Ordering::Greater {
+        // If two routes do the same, either may win. Ties are decided by `order`.
+        if order != Ordering::Greater || is_same {
             continue;
         }
         let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
@@ -119,28 +138,31 @@ fn host(m: &Match) -> (u8, usize) {
 }
 
 /// Rank of the condition that reads the path from its left, of the text at its end, and of an expression.
-fn path(m: &Match) -> (u8, usize, u8, usize, bool) {
-    let mut rank = (0, 0, 0, 0, false);
+fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
+    let mut rank = (0, 0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
             Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),
             Test::Ends(text) => rank.3 = text.len(),
-            Test::Contains(_) | Test::Regex(_) | Test::Present => rank.4 = true,
+            Test::Contains(_) | Test::Regex(_) | Test::Search(_) | Test::Present => rank.4 += 1,
         }
     }
     rank
 }
 
-fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
+fn rest(m: &Match) -> (bool, [usize; 4], bool, bool, usize, bool) {
     let has = |key: &Key| m.find(key).is_some();
     let count = |of: fn(&Cond) -> bool| m.conds.iter().filter(|cond| !cond.negated && of(cond)).count();
     (
         has(&Key::Method),
-        count(|cond| matches!(cond.key, Key::Header(_))),
-        count(|cond| matches!(cond.key, Key::Query(_))),
-        count(|cond| matches!(cond.key, Key::Cookie(_))),
+        [
+            count(|cond| matches!(cond.key, Key::Header(_))),
+            count(|cond| matches!(cond.key, Key::Query(_))),
+            count(|cond| matches!(cond.key, Key::Cookie(_))),
+            count(|cond| matches!(cond.key, Key::Map(_))),
+        ],
         has(&Key::Client),
         has(&Key::Scheme),
         m.excluded_kinds(),

@@ -12,6 +12,7 @@ const HAPROXY: Grammar = Grammar {
     generate,
     around: "@CONFIG@",
     files: &[],
+    ask: |_, _| (),
     settle: |_, _, _| (),
 };
 
