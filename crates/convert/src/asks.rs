@@ -64,6 +64,7 @@ pub fn asks(text: &str, n: usize, seed: u64) -> Vec<Ask> {
             let (name, values) = fields[next.below(fields.len())];
             let value = match values.is_empty() || next.once_in(4) {
                 true => next.one(&VALUES).to_string(),
+                false if next.once_in(8) => format!("a, {}", next.one(values)),
                 false => next.one(values),
             };
             ask.fields.push((name.clone(), value));
@@ -98,6 +99,7 @@ impl Words {
                 let value = all.get(at + 2).filter(|word| is_value(word)).unwrap_or(&"1");
                 words.queries.extend([format!("{name}={value}"), name.to_string()]);
             }
+            words.add_fetches(&all);
             let named: Vec<String> = all.iter().filter_map(|word| field_name(word)).collect();
             for name in named {
                 let values = words.fields.entry(name).or_default();
@@ -122,6 +124,28 @@ impl Words {
         }
     }
 
+    /// Adds what samples of HAProxy fetch: `hdr(NAME)`, `cook(NAME)` and `url_param(NAME)`, with the values behind them.
+    fn add_fetches(&mut self, line: &[&str]) {
+        for pair in line.windows(2) {
+            let (fetch, name) = (pair[0].rsplit('.').next().unwrap_or_default(), pair[1]);
+            let is = |kinds: &[&str]| kinds.iter().any(|kind| fetch == *kind || fetch.starts_with(&format!("{kind}_")));
+            let values: Vec<&str> = line.iter().filter(|word| is_value(word) && **word != name).copied().collect();
+            if is(&["hdr", "fhdr"]) && !name.eq_ignore_ascii_case("host") && !is_reserved(name) {
+                self.fields.entry(name.to_string()).or_default().extend(values.iter().map(|value| value.to_string()));
+            } else if is(&["cook", "cookie"]) {
+                let cookies = values.iter().map(|value| format!("{name}={value}; other=1"));
+                self.fields.entry("Cookie".into()).or_default().extend(cookies);
+            } else if is(&["url_param", "urlp"]) {
+                self.queries.extend(values.iter().map(|value| format!("{name}={value}")));
+            }
+        }
+        // A password in the clear can be sent.
+        if let ["user", name, "insecure-password", password] = line {
+            let proof = base64(&format!("{name}:{password}"));
+            self.fields.entry("Authorization".into()).or_default().push(format!("Basic {proof}"));
+        }
+    }
+
     fn hosts(&self) -> Vec<String> {
         self.hosts.iter().cloned().chain([OTHER_HOST.to_string()]).collect()
     }
@@ -139,6 +163,19 @@ impl Words {
         let mut seen = BTreeSet::new();
         beside.chain(["/".to_string(), OTHER_PATH.to_string()]).filter(|path| seen.insert(path.clone())).collect()
     }
+}
+
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
+            out.push(if at <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
 }
 
 /// The beginning of an expression or pattern that stands for itself.

@@ -1,14 +1,16 @@
 //! Draft of the output: listeners, routes and pools, before they are written. The translations fill it in.
 
-// Order: order, matching, units
+// Order: order, maps, matching, units
+mod maps;
 mod matching;
 mod order;
 mod units;
 
 pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size};
+pub(crate) use maps::Maps;
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
 pub(crate) use order::{Clash, settle_order};
-pub(crate) use units::{braced, duration, name_of, parse_size};
+pub(crate) use units::{braced, duration, name_of, parse_size, pool_names};
 
 use evenkeel_config::draft::{File, KeyOf};
 use evenkeel_config::plan;
@@ -25,6 +27,8 @@ pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
     pub root: Draft<File>,
     pub listeners: Vec<Listener>,
+    /// Tables `[map.NAME]`.
+    pub maps: Vec<(String, Draft<plan::Map>)>,
     pub routes: Vec<Route>,
     /// Filters that routes name in `use`.
     pub filters: Vec<FilterSet>,
@@ -99,9 +103,10 @@ impl Target {
         let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
-        self.filters
-            .iter()
-            .for_each(|filters| filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out));
+        self.maps.iter().for_each(|(name, map)| map.write(name, &[], &mut out));
+        for filters in &self.filters {
+            filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out);
+        }
         self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
         self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
         out

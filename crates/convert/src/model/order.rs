@@ -1,8 +1,9 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
 //! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
+use super::Route;
+use super::maps::Maps;
 use super::matching::{Cond, Key, Match, Test};
-use super::{Route, Value};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -20,8 +21,9 @@ pub(crate) enum Clash {
     TooMany { first: Line },
 }
 
-/// Makes routes that stand in the original's order behave in that order here.
-pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
+/// Makes routes that stand in the original's order behave in that order here. Conditions that cannot stand beside others
+/// become maps, if there are any.
+pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<Clash> {
     let mut clashes = Vec::new();
     if routes.len() > COMPARED {
         clashes.push(Clash::TooMany { first: routes[0].line });
@@ -30,32 +32,40 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     let mut kept: Vec<Route> = Vec::new();
     for later in routes.drain(..) {
         let mut joined = Vec::new();
-        let later = behind(later, &kept, 0, &mut joined, &mut clashes);
+        let later = behind(later, &kept, 0, &mut joined, maps, &mut clashes);
         kept.extend(joined.into_iter().chain(later));
     }
     // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
+    break_ties(&mut kept);
     *routes = kept;
-    number_ties(routes);
     clashes
 }
 
-/// Numbers routes of which neither is more specific, so that the earlier one wins.
-fn number_ties(routes: &mut [Route]) {
-    for at in 1..routes.len() {
-        let (before, [later, ..]) = routes.split_at_mut(at) else { continue };
-        let is_tied = |earlier: &&Route| {
-            compare(&later.matching, &earlier.matching) == Ordering::Equal
-                && !later.matching.is_apart(&earlier.matching)
+/// Numbers routes that are as specific as an earlier route, so that the earlier route wins.
+fn break_ties(routes: &mut [Route]) {
+    let mut orders: Vec<u64> = Vec::new();
+    let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
+    for at in 0..routes.len() {
+        let is_tied = |before: &usize| {
+            let (ours, theirs) = (&routes[*before].matching, &routes[at].matching);
+            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !ours.is_apart(theirs)
         };
-        let number = |route: &Route| match route.set.get(key!("order")) {
-            Some(Value::Int(number)) => *number,
-            _ => 0,
-        };
-        if let Some(last) = before.iter().filter(is_tied).map(number).max() {
-            later.set.put(key!("order"), last + 1);
+        let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);
+        orders.push(order);
+        if order > 0 {
+            routes[at].set.put(key!("order"), order);
         }
+    }
+}
+
+/// True if both are looked up for the same host, or for all hosts.
+fn share_a_host(a: &Match, b: &Match) -> bool {
+    match (a.find(&Key::Host), b.find(&Key::Host)) {
+        (Some(Test::OneOf(a)), Some(Test::OneOf(b))) => a.iter().any(|host| b.contains(host)),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -69,6 +79,7 @@ fn behind(
     before: &[Route],
     depth: usize,
     joined: &mut Vec<Route>,
+    maps: Option<&Maps>,
     clashes: &mut Vec<Clash>,
 ) -> Option<Route> {
     // A condition that is added may make it win over a rule that it did not win over, so it is compared anew.
@@ -87,7 +98,7 @@ fn behind(
             return None;
         }
         let order = compare(&later.matching, &earlier.matching);
-        // If two routes do the same, either may win. Ties are decided by `order`.
+        // If two routes do the same, either may win. `order` decides between equally specific routes.
         if order != Ordering::Greater || is_same {
             continue;
         }
@@ -103,11 +114,12 @@ fn behind(
             None if reported.contains(&(at - 1)) => {}
             None => {
                 reported.push(at - 1);
-                let both = earlier.matching.and(&later.matching).ok();
-                match both.filter(|both| depth < JOINED && compare(both, &later.matching) == Ordering::Greater) {
+                let (ours, theirs) = (&earlier.matching, &later.matching);
+                let both = maps.map_or_else(|| ours.and(theirs), |maps| maps.both(ours, theirs)).ok();
+                match both.filter(|both| depth < JOINED && compare(both, &later.matching) != Ordering::Less) {
                     Some(matching) => {
                         let route = Route { matching, ..earlier.clone() };
-                        let route = behind(route, &before[..at - 1], depth + 1, joined, clashes);
+                        let route = behind(route, &before[..at - 1], depth + 1, joined, maps, clashes);
                         let is_new = |route: &Route| joined.iter().all(|other| other.matching != route.matching);
                         let route = route.filter(is_new);
                         joined.extend(route);
@@ -198,7 +210,7 @@ mod tests {
     fn a_later_rule_that_would_win_here_excludes_the_earlier_one() {
         let php = path(Test::Ends(".php".into()));
         let mut all = routes(&[vec![php.clone()], vec![path(Test::Below("/api".into()))], vec![]]);
-        assert_eq!(settle_order(&mut all), []);
+        assert_eq!(settle_order(&mut all, None), []);
         assert!(all[1].matching.conds.contains(&php.negate()));
         assert_eq!(all[2].matching.conds.len(), 0);
     }
@@ -207,7 +219,7 @@ mod tests {
     fn a_rule_below_an_earlier_one_is_never_reached() {
         let mut all = routes(&[vec![path(Test::Begins("/a".into()))], vec![path(Test::Begins("/a/b".into()))]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all), [Clash::Unreachable { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None), [Clash::Unreachable { earlier, later }]);
         assert_eq!(all.len(), 1);
     }
 
@@ -215,12 +227,12 @@ mod tests {
     fn what_cannot_be_excluded_is_joined_or_returned() {
         let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
         let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
-        assert_eq!(settle_order(&mut all), []);
+        assert_eq!(settle_order(&mut all, None), []);
         // The middle route has the conditions of both, and the action of the first.
         assert_eq!((all.len(), all[1].matching.conds.len(), &*all[1].name), (3, 5, "0"));
         let regex = |text: &str| path(Test::Regex(text.into()));
         let mut all = routes(&[vec![regex("a"), header("A")], vec![regex("b"), header("B"), header("C")]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all), [Clash::Differs { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None), [Clash::Differs { earlier, later }]);
     }
 }

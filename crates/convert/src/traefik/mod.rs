@@ -44,7 +44,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     for router in &routers {
         router.read(dynamic, &mut entries, &mut routes, &mut target, ledger);
     }
-    crate::reconcile::reconcile(&mut routes, "Traefik", ledger);
+    crate::reconcile::reconcile(&mut routes, "Traefik", None, ledger);
     target.routes = routes;
     listeners(dynamic, entries, &mut target, ledger);
     leftovers(dynamic, ledger);
