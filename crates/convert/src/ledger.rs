@@ -76,7 +76,7 @@ impl Ledger {
     }
 
     /// Settles a directive that is left out, or carried over with a difference: the reason, and advice. Words of
-    /// [`must_decide`] put it into the list of what must be decided.
+    /// [`must_decide`] put it into the first list.
     pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
         let (reason, todo) = (reason.into(), todo.into());
         let is_urgent = must_decide(&reason, &todo);
@@ -105,6 +105,16 @@ impl Ledger {
     /// True if the directive has been settled in any way.
     pub fn is_settled(&self, line: Line) -> bool {
         self.entries[line.0].settled
+    }
+
+    /// True if something must be decided.
+    pub fn has_decisions(&self) -> bool {
+        self.entries.iter().any(|entry| entry.changes.iter().any(|change| change.is_urgent))
+    }
+
+    /// File and line of a directive, if it is in the book.
+    pub fn at(&self, line: Line) -> Option<(&str, usize)> {
+        self.entries.get(line.0).map(|entry| (&*entry.file, entry.line))
     }
 
     /// `file:line` of a directive, for notes that refer to it.

@@ -5,9 +5,9 @@
 //! 3. `haproxy`, `nginx`, `traefik`, `caddy`: a reader and a translation each. `envoy`: a reader; the translation is in
 //!    `evenkeel_envoy`, which control planes share. `tree` reads YAML and TOML.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the three lists that come of it. `always`:
-//!    what differs from each program in every conversion.
+//!    differences from each program in every conversion.
 //! 5. `model`: listeners, routes and pools of all but Envoy, as drafts of `evenkeel_config` with the conditions of routes, and
-//!    the order of rules.
+//!    the order of rules. `shared`: repeated keys, written once. `comments`: comments of the input.
 //! 6. `asks`: requests by which an original and its conversion are compared. `compare`: their responses.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: compare, asks, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
 // compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -32,6 +32,7 @@ macro_rules! key {
 mod always;
 mod asks;
 mod caddy;
+mod comments;
 mod compare;
 mod compression;
 mod durations;
@@ -47,6 +48,7 @@ mod recognise;
 mod reconcile;
 mod report;
 mod rewriting;
+mod shared;
 mod template;
 mod traefik;
 mod tree;
@@ -60,6 +62,7 @@ pub use report::{CHANGES, DECIDE, Item, LOSSLESS, Report};
 use evenkeel_config::Files;
 use ledger::Ledger;
 use model::{Key, Target, Test};
+use protection::{is_closed, is_shut};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -93,12 +96,25 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     leave_listeners_out(&mut target);
     name_apart(&mut target);
     read_paths(&mut target, from);
+    if ledger.has_decisions() {
+        mark_closed(&mut target);
+    }
+    comments::keep(text, name, &mut target, &ledger);
+    shared::share(&mut target);
     let toml = made_from(name) + &target.to_toml();
     Some(Converted { from, toml, report: report(name, from, ledger) })
 }
 
 fn report(name: &str, from: From, ledger: Ledger) -> Report {
     Report { from: Some(from), name: name.to_string(), ..ledger.into_report() }
+}
+
+/// Writes above each route that is closed that it waits for a decision.
+fn mark_closed(target: &mut Target) {
+    for route in target.routes.iter_mut().filter(|route| is_closed(&route.set) || is_shut(&route.set)) {
+        let who = if is_shut(&route.set) { "all clients" } else { "all but clients on this machine" };
+        route.comments.push(format!("Closed to {who}: see `must decide` in the report."));
+    }
 }
 
 /// First line of an output, with the name of its source.

@@ -6,7 +6,7 @@ use super::value;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::{fit_endpoints, put_time};
-use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, hashed, name_of};
+use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, hashed, pool_names};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, HealthCheck};
 
@@ -105,12 +105,10 @@ pub(super) fn read(
 
 /// Adds the pool under a free name, or finds an equal pool. Returns the name.
 fn place(mut pool: Pool, target: &mut Target) -> String {
-    let host = pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str());
-    let base = name_of(
-        &host.trim_start_matches("unix:").replace([':', '/', '.', '[', ']'], "-").replace("${", "").replace('}', ""),
-    );
-    for number in 1_usize.. {
-        pool.name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
+    let bases = pool_names(pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str()));
+    let last = bases.last().cloned().unwrap_or_default();
+    for name in bases.into_iter().chain((2..).map(|number| format!("{last}-{number}"))) {
+        pool.name = name;
         match target.pools.iter().find(|other| other.name == pool.name) {
             Some(other) if other.endpoints == pool.endpoints && other.set == pool.set => break,
             Some(_) => {}

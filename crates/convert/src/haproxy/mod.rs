@@ -23,7 +23,7 @@ use front::{Backend, Front};
 use known::Fate;
 use lexer::{Item, Section};
 use rules::{Scope, StickTables};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Words of sections that accept clients; in a backend they do nothing.
@@ -82,16 +82,15 @@ struct Proxy<'s> {
 fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
     let mut proxies: Vec<Proxy<'s>> = Vec::new();
     let mut defaults: Vec<&Section> = Vec::new();
+    // Names of sections that are no frontend, and of those that are no backend.
+    let mut names: BTreeSet<(&str, String)> = BTreeSet::new();
     for section in sections {
         match section.kind.as_str() {
             "defaults" => defaults.push(section),
             "frontend" | "backend" | "listen" => {
-                let is_double = |other: &Proxy<'_>| {
-                    let backs = other.section.kind != "frontend" && section.kind != "frontend";
-                    let fronts = other.section.kind != "backend" && section.kind != "backend";
-                    (backs || fronts) && name_of(&other.section.name) == name_of(&section.name)
-                };
-                if proxies.iter().any(is_double) {
+                let of_kinds = ["frontend", "backend"].into_iter().filter(|kind| section.kind != *kind);
+                let is_new = of_kinds.map(|kind| names.insert((kind, name_of(&section.name)))).fold(true, |a, b| a & b);
+                if !is_new {
                     ledger.changes(
                         section.line,
                         "another section has this name: rules lead to that one",

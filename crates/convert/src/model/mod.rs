@@ -10,7 +10,7 @@ pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size
 pub(crate) use maps::Maps;
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
 pub(crate) use order::{Clash, settle_order};
-pub(crate) use units::{braced, duration, name_of, parse_size};
+pub(crate) use units::{braced, duration, name_of, parse_size, pool_names};
 
 use evenkeel_config::draft::{File, KeyOf};
 use evenkeel_config::plan;
@@ -30,7 +30,16 @@ pub(crate) struct Target {
     /// Tables `[map.NAME]`.
     pub maps: Vec<(String, Draft<plan::Map>)>,
     pub routes: Vec<Route>,
+    /// Filters that routes name in `use`.
+    pub filters: Vec<FilterSet>,
     pub pools: Vec<Pool>,
+}
+
+/// A `[filters.NAME]` of the output.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterSet {
+    pub name: String,
+    pub set: RouteKeys,
 }
 
 /// A `[listener.NAME]` of the output.
@@ -95,6 +104,9 @@ impl Target {
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
         self.maps.iter().for_each(|(name, map)| map.write(name, &[], &mut out));
+        for filters in &self.filters {
+            filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out);
+        }
         self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
         self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
         out

@@ -22,10 +22,10 @@ struct Server<'d> {
 }
 
 /// Translates all servers of the HTTP level.
-pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
-    let directives: Vec<&'d Directive> = http.iter().filter(|d| d.name() == "server" && d.block.is_some()).collect();
-    let servers: Vec<Server<'d>> = directives.into_iter().map(|directive| Server::read(directive, world)).collect();
-    let mut listeners = listeners(http, &servers, world);
+pub(super) fn translate<'d>(servers: &[&'d Directive], http: &'d [Directive], world: &mut World<'d>) {
+    let servers: Vec<Server<'d>> = servers.iter().map(|directive| Server::read(directive, world)).collect();
+    let defaults = defaults(&servers);
+    let mut listeners = listeners(http, &servers, &defaults, world);
     let mut redirected: BTreeMap<usize, bool> = BTreeMap::new();
     let mut all: Vec<Vec<Route>> = Vec::new();
     for server in &servers {
@@ -46,7 +46,7 @@ pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
         }
     }
     for (server, routes) in servers.iter().zip(all) {
-        place(server, routes, &servers, &listeners, world);
+        place(server, routes, &defaults, &listeners, world);
     }
     world.target.listeners.extend(listeners.into_iter().map(|(_, listener)| listener));
 }
@@ -68,7 +68,7 @@ fn is_to_https(routes: &[Route]) -> bool {
 fn place(
     server: &Server<'_>,
     mut routes: Vec<Route>,
-    servers: &[Server<'_>],
+    defaults: &Defaults,
     listeners: &[((String, bool), Listener)],
     world: &mut World<'_>,
 ) {
@@ -81,7 +81,7 @@ fn place(
         let reason = "the redirect is answered by 308, with which clients repeat a POST as a POST, and for every host";
         return world.ledger.changes(routes[0].line, reason, "nothing, unless clients older than 2014 matter");
     }
-    let is_default = |key: &(String, bool)| default_of(key, servers) == Some(server.directive.line);
+    let is_default = |key: &(String, bool)| defaults.get(key) == Some(&server.directive.line);
     let (defaults, others): (Vec<_>, Vec<_>) = serving.into_iter().partition(|(key, _)| is_default(key));
     let is_all = listeners.len() == defaults.len() + others.len();
     let names =
@@ -115,11 +115,19 @@ fn note_default(server: &Server<'_>, world: &mut World<'_>) {
     }
 }
 
-/// Line of the default server of an address: it gets the requests that no other server matches.
-fn default_of(key: &(String, bool), servers: &[Server<'_>]) -> Option<Line> {
-    let of_address = |server: &&Server<'_>| server.listens.iter().any(|l| l.key() == *key);
-    let named = servers.iter().find(|s| s.listens.iter().any(|l| l.key() == *key && l.is_default));
-    named.or(servers.iter().find(of_address)).map(|server| server.directive.line)
+/// Lines of the default servers of addresses: they get the requests that no other server matches.
+type Defaults = BTreeMap<(String, bool), Line>;
+
+fn defaults(servers: &[Server<'_>]) -> Defaults {
+    let mut defaults = Defaults::new();
+    for wanted in [true, false] {
+        for server in servers {
+            for listen in server.listens.iter().filter(|listen| listen.is_default || !wanted) {
+                defaults.entry(listen.key()).or_insert(server.directive.line);
+            }
+        }
+    }
+    defaults
 }
 
 fn add(routes: &[Route], listeners: &[String], all_listeners: bool, host: &[Cond], world: &mut World<'_>) {
@@ -321,7 +329,12 @@ fn error_pages(locations: &Locations<'_>, levels: &[&[Directive]], world: &mut W
     (pages, used)
 }
 
-fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) -> Vec<((String, bool), Listener)> {
+fn listeners(
+    http: &[Directive],
+    servers: &[Server<'_>],
+    defaults: &Defaults,
+    world: &mut World<'_>,
+) -> Vec<((String, bool), Listener)> {
     let mut listeners: Vec<((String, bool), Listener)> = Vec::new();
     for server in servers {
         let levels: [&[Directive]; 2] = [http, server.directive.inner()];
@@ -332,7 +345,7 @@ fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) 
                 listeners.push((key.clone(), Listener { name, bind: vec![key.0.clone()], ..Listener::default() }));
                 listeners.len() - 1
             });
-            let is_default = default_of(&key, servers) == Some(server.directive.line);
+            let is_default = defaults.get(&key) == Some(&server.directive.line);
             let listener = &mut listeners[at].1;
             if listen.is_h2c {
                 listener.set.put(key!("h2c"), true);
