@@ -93,6 +93,12 @@ impl Words {
             for word in &all {
                 words.add(word);
             }
+            if let Some(at) = all.iter().position(|word| word.eq_ignore_ascii_case("query"))
+                && let Some(name) = all.get(at + 1).filter(|word| is_value(word))
+            {
+                let value = all.get(at + 2).filter(|word| is_value(word)).unwrap_or(&"1");
+                words.queries.extend([format!("{name}={value}"), name.to_string()]);
+            }
             words.add_fetches(&all);
             let named: Vec<String> = all.iter().filter_map(|word| field_name(word)).collect();
             for name in named {
@@ -111,7 +117,7 @@ impl Words {
         if plain.starts_with('/') && !plain.starts_with("//") {
             let path = literal(plain);
             self.paths.insert(path);
-        } else if let Some(host) = host(plain) {
+        } else if let Some(host) = host(word.trim_start_matches(['^', '~', '\\'])) {
             self.hosts.insert(host);
         } else if let Some(name) = plain.strip_prefix("$arg_") {
             self.queries.extend([format!("{name}=1"), name.to_string()]);
@@ -191,6 +197,7 @@ fn literal(path: &str) -> String {
 /// A host name, without a port. Patterns get a name that they match.
 fn host(word: &str) -> Option<String> {
     let word = word.replace('\\', "").replace("*.", "any.").replace(".*", ".org");
+    let word = word.strip_prefix("http://").or_else(|| word.strip_prefix("https://")).unwrap_or(&word);
     let word = word.trim_end_matches('$').trim_start_matches('.');
     let word = word.split_once(':').map_or(word, |(host, _)| host);
     let (first, last) = word.rsplit_once('.')?;

@@ -71,6 +71,7 @@ impl Maps {
             Test::Ends(text) => ("suffix", one(text)),
             Test::Contains(text) => ("regex", vec![format!(".*{}.*", escape(text))]),
             Test::Regex(regex) => ("regex", one(regex)),
+            Test::Search(_) => ("regex", vec![cond.test.as_regex()]),
             Test::Below(path) => ("regex", vec![format!("{}(/.*)?", escape(path))]),
             Test::Present => ("regex", vec![".*".to_string()]),
         };

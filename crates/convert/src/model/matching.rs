@@ -12,7 +12,7 @@ pub(crate) enum Key {
     Header(String),
     Query(String),
     Cookie(String),
-    /// Value of a map, by its name.
+    /// Value of a `[map.NAME]`.
     Map(String),
     Client,
     Scheme,
@@ -29,6 +29,8 @@ pub(crate) enum Test {
     Contains(String),
     /// Regular expression for the whole value.
     Regex(String),
+    /// Regular expression for a part of the value.
+    Search(String),
     Present,
     /// A path and all paths below it. Without a slash at its end.
     Below(String),
@@ -91,15 +93,33 @@ pub(crate) fn escape(text: &str) -> String {
 
 impl Test {
     /// The test of a path as a regular expression for the whole path.
-    fn as_regex(&self) -> String {
+    pub fn as_regex(&self) -> String {
         match self {
             Test::OneOf(paths) => paths.iter().map(|path| escape(path)).collect::<Vec<_>>().join("|"),
             Test::Begins(text) => format!("{}.*", escape(text)),
             Test::Ends(text) => format!(".*{}", escape(text)),
             Test::Contains(text) => format!(".*{}.*", escape(text)),
             Test::Regex(regex) => regex.clone(),
+            Test::Search(regex) => format!(".*(?:{regex}).*"),
             Test::Below(path) => format!("{}(/.*)?", escape(path)),
             Test::Present => ".*".to_string(),
+        }
+    }
+
+    /// The test of a path as a regular expression for a part of it.
+    fn as_search(&self) -> String {
+        match self {
+            Test::OneOf(paths) => {
+                let all: Vec<String> = paths.iter().map(|path| escape(path)).collect();
+                format!("^(?:{})$", all.join("|"))
+            }
+            Test::Begins(text) => format!("^{}", escape(text)),
+            Test::Ends(text) => format!("{}$", escape(text)),
+            Test::Contains(text) => escape(text),
+            Test::Regex(regex) => format!("^(?:{regex})$"),
+            Test::Search(regex) => regex.clone(),
+            Test::Below(path) => format!("^{}(?:/|$)", escape(path)),
+            Test::Present => String::new(),
         }
     }
 
@@ -111,7 +131,7 @@ impl Test {
             Test::Ends(text) => Some(path.ends_with(text.as_str())),
             Test::Contains(text) => Some(path.contains(text.as_str())),
             Test::Below(above) => Some(is_below(path, above)),
-            Test::Regex(_) => None,
+            Test::Regex(_) | Test::Search(_) => None,
             Test::Present => Some(true),
         }
     }
@@ -303,18 +323,17 @@ impl Match {
         match paths.as_slice() {
             [] => {}
             [Test::Ends(end)] => drop(not.set("ends_with", end.as_str())),
+            several if several.iter().any(|test| matches!(test, Test::Search(_))) => {
+                let all: Vec<String> = several.iter().map(|test| apart(test.as_search(), several.len())).collect();
+                not.set("search", all.join("|"));
+            }
             several => {
-                // Flags of an expression must not apply to the expressions behind it.
-                let apart = |regex: String| match regex.starts_with("(?") && several.len() > 1 {
-                    true => format!("(?:{regex})"),
-                    false => regex,
-                };
-                let all: Vec<String> = several.iter().map(|test| apart(test.as_regex())).collect();
+                let all: Vec<String> = several.iter().map(|test| apart(test.as_regex(), several.len())).collect();
                 not.set("regex", all.join("|"));
             }
         }
         if !hosts.is_empty() {
-            let regex = format!("(?i)({})(:[0-9]+)?", hosts.join("|"));
+            let regex = format!(r"(?i)({})\.?(:[0-9]+)?", hosts.join("|"));
             not.table("header").set("Host", Entries::one("regex", regex));
         }
         not
@@ -324,6 +343,11 @@ impl Match {
     pub fn excluded_kinds(&self) -> usize {
         self.excluded().iter().len()
     }
+}
+
+/// An expression among `count` alternatives: its flags must not apply to the expressions behind it.
+fn apart(regex: String, count: usize) -> String {
+    if regex.starts_with("(?") && count > 1 { format!("(?:{regex})") } else { regex }
 }
 
 fn list_key(key: &Key) -> &'static str {
@@ -348,6 +372,7 @@ fn path_key(test: &Test) -> &'static str {
         Test::Below(_) => "prefix",
         Test::Begins(_) => "starts_with",
         Test::Ends(_) => "ends_with",
+        Test::Search(_) => "search",
         Test::Contains(_) | Test::Regex(_) | Test::Present => "regex",
     }
 }
@@ -377,6 +402,7 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
                 Test::Ends(text) => Entries::one("suffix", text.as_str()).into(),
                 Test::Contains(text) => Entries::one("contains", text.as_str()).into(),
                 Test::Regex(text) => Entries::one("regex", text.as_str()).into(),
+                Test::Search(text) => Entries::one("search", text.as_str()).into(),
                 Test::Present => Entries::one("present", true).into(),
             };
             return drop(table.table(list_key(key)).set(name, value));
@@ -398,6 +424,7 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
         Test::OneOf(values) => values.clone().into(),
         Test::Below(text) if text.is_empty() => "/".into(),
         Test::Below(text) | Test::Begins(text) | Test::Ends(text) => text.as_str().into(),
+        Test::Search(regex) => regex.as_str().into(),
         Test::Contains(_) | Test::Regex(_) | Test::Present => test.as_regex().into(),
     };
     // Fixed text in a path has its braces doubled.

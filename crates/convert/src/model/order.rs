@@ -150,29 +150,31 @@ fn host(m: &Match) -> (u8, usize) {
 }
 
 /// Rank of the condition that reads the path from its left, of the text at its end, and of an expression.
-fn path(m: &Match) -> (u8, usize, u8, usize, bool) {
-    let mut rank = (0, 0, 0, 0, false);
+fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
+    let mut rank = (0, 0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
             Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),
             Test::Ends(text) => rank.3 = text.len(),
-            Test::Contains(_) | Test::Regex(_) | Test::Present => rank.4 = true,
+            Test::Contains(_) | Test::Regex(_) | Test::Search(_) | Test::Present => rank.4 += 1,
         }
     }
     rank
 }
 
-fn rest(m: &Match) -> (bool, usize, usize, usize, usize, bool, bool, usize, bool) {
+fn rest(m: &Match) -> (bool, [usize; 4], bool, bool, usize, bool) {
     let has = |key: &Key| m.find(key).is_some();
     let count = |of: fn(&Cond) -> bool| m.conds.iter().filter(|cond| !cond.negated && of(cond)).count();
     (
         has(&Key::Method),
-        count(|cond| matches!(cond.key, Key::Header(_))),
-        count(|cond| matches!(cond.key, Key::Query(_))),
-        count(|cond| matches!(cond.key, Key::Cookie(_))),
-        count(|cond| matches!(cond.key, Key::Map(_))),
+        [
+            count(|cond| matches!(cond.key, Key::Header(_))),
+            count(|cond| matches!(cond.key, Key::Query(_))),
+            count(|cond| matches!(cond.key, Key::Cookie(_))),
+            count(|cond| matches!(cond.key, Key::Map(_))),
+        ],
         has(&Key::Client),
         has(&Key::Scheme),
         m.excluded_kinds(),

@@ -208,11 +208,7 @@ impl Router<'_> {
                 let reason =
                     format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
                 effect.is_closed = true;
-                ledger.changes(
-                    line,
-                    format!("{reason}: only clients on this machine are let in"),
-                    "convert the file that has it, too",
-                );
+                ledger.changes(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
             }
         }
         effect::settle(&mut effect);

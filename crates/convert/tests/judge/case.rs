@@ -70,9 +70,12 @@ impl Placed {
         let mut text = endpoints.fill(text).replace("@DIR@", &dir.display().to_string());
         let mut listens = Vec::new();
         for n in 0..4 {
-            let (name, addr) = (format!("@L{n}@"), own_addr());
-            if text.contains(&name) {
-                text = text.replace(&name, &addr.to_string());
+            let addr = own_addr();
+            let parts = [("L", addr.to_string()), ("H", addr.ip().to_string()), ("P", addr.port().to_string())];
+            let filled =
+                parts.into_iter().fold(text.clone(), |text, (name, part)| text.replace(&format!("@{name}{n}@"), &part));
+            if filled != text {
+                text = filled;
                 listens.push(addr);
             }
         }
@@ -122,6 +125,9 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     }
     let there = Placed::new(&grammar.whole(text), endpoints, dir_there.path());
     let here = Placed::new(text, endpoints, dir_here.path());
+    if there.listens.is_empty() {
+        return Once::Invalid("it listens nowhere".into());
+    }
     let original = match Original::start(grammar.from, &there.text, dir_there.path(), &there.listens) {
         Ok(original) => original,
         Err(why) => return Once::Invalid(why),
@@ -134,7 +140,9 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
         }
     };
     let mut first = None;
-    for (id, ask) in asks(text, ASKS, seed).into_iter().enumerate() {
+    for (id, mut ask) in asks(text, ASKS, seed).into_iter().enumerate() {
+        ask.fields.extend(extra(text, endpoints, id));
+        (grammar.ask)(&mut ask, id);
         let listener = id % there.listens.len();
         let sides = [(&there, "there"), (&here, "here")].map(|(placed, _)| {
             let ask = placed_ask(&ask, placed.listens[listener]);
@@ -164,8 +172,25 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     drop(original);
     match first {
         None => Once::Same,
-        Some(finding) => Once::Differs(finding, ours.report.changes.iter().map(|item| item.line).collect()),
+        Some(finding) => Once::Differs(finding, ours.report.named().map(|item| item.line).collect()),
     }
+}
+
+/// Fields that have endpoints answer otherwise than with 200, and that give a password where there is one.
+fn extra(text: &str, endpoints: &Endpoints, id: usize) -> Vec<(String, String)> {
+    const STATUSES: [&str; 4] = ["404", "500", "302", "201"];
+    const SAID: [&str; 4] = ["Location: /moved/x", "Location: http://@A@/moved", "X-Say: 1", "Set-Cookie: s=1; Path=/"];
+    let field = |name: &str, value: String| (name.to_string(), value);
+    let mut fields = Vec::new();
+    if id % 3 == 2 {
+        fields.push(field("X-Say-Status", STATUSES[id / 3 % 4].into()));
+        fields.push(field("X-Say-Field", endpoints.fill(SAID[id / 3 % 4 ^ 2])));
+    }
+    if id % 2 == 1 && text.contains("auth_basic ") {
+        // The user `u` with the password `p`.
+        fields.push(field("Authorization", "Basic dTpw".into()));
+    }
+    fields
 }
 
 /// A request as it is sent to an address: `@P@` in its host stands for the port.

@@ -27,6 +27,7 @@ const HAPROXY: Grammar = Grammar {
         ("404.http", "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\nX-Page: 404\r\n\r\nnot here\n"),
         ("503.http", "HTTP/1.0 503 Unavailable\r\nContent-Type: text/plain\r\nX-Page: 503\r\n\r\nnot now\n"),
     ],
+    ask: |_, _| (),
     settle,
 };
 
