@@ -83,7 +83,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     let file: Arc<str> = name.into();
     let plain = template::strip(text, &file, &mut ledger);
     let mut target = match from {
-        From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
+        From::Haproxy => haproxy::translate(&plain, &file, files, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
         From::Traefik => traefik::translate(&plain, &file, &mut ledger),
         From::Envoy => {
