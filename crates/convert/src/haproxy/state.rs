@@ -139,17 +139,16 @@ impl State {
 
     fn view_atom(&self, atom: &Atom, maps: &Maps) -> Expr {
         let plain = || Expr::from(atom.clone());
-        let unless = |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
+        let unless =
+            |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
         match atom {
             Atom::Var(name, test) => {
                 let changes = self.vars.get(name).into_iter().flatten();
-                changes.fold(Expr::Const(false), |before, (on, value)| {
-                    choose(on, value_is(value, test, maps), before)
-                })
+                changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
             }
-            Atom::Is(Cond { key: Key::Path, test, .. }) => self.paths.iter().fold(plain(), |before, (on, change)| {
-                choose(on, path_is(change, test), before)
-            }),
+            Atom::Is(Cond { key: Key::Path, test, .. }) => {
+                self.paths.iter().fold(plain(), |before, (on, change)| choose(on, path_is(change, test), before))
+            }
             Atom::Is(Cond { key: Key::Map(name), .. }) => match self.is_stale(&maps.input(name), maps) {
                 true => Expr::unknown(CHANGED),
                 false => plain(),
@@ -213,8 +212,7 @@ fn map_of(from: &str, maps: &Maps) -> String {
     // Its only row says the same as the default.
     let mut rows = crate::model::Entries::default();
     rows.set("-", "-");
-    let map: Draft<plan::Map> =
-        Draft::one(key!("from"), from).with(key!("rows"), rows).with(key!("default"), from);
+    let map: Draft<plan::Map> = Draft::one(key!("from"), from).with(key!("rows"), rows).with(key!("default"), from);
     maps.name(&format!("value-{}", from.trim_matches(['{', '}'])), &map)
 }
 
@@ -237,9 +235,8 @@ fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
 
 fn path_is(change: &PathChange, test: &Test) -> Expr {
     let is = |test: Test| Expr::from(Cond::new(Key::Path, test));
-    let moved = |text: &String, from: &String, to: &String| {
-        text.strip_prefix(to.as_str()).map(|rest| format!("{from}{rest}"))
-    };
+    let moved =
+        |text: &String, from: &String, to: &String| text.strip_prefix(to.as_str()).map(|rest| format!("{from}{rest}"));
     match (change, test) {
         (PathChange::Fixed(path), test) => known(takes(test, path)),
         (PathChange::Prefix { from, to }, Test::OneOf(paths)) => {

@@ -100,8 +100,8 @@ impl PathRules {
         }
     }
 
-    /// The first reading with another route than `route`, the route of the path itself, and the strictest setting of all routes of the readings: a
-    /// client must not choose a lax setting by its spelling.
+    /// The first reading with another route than `route`, which the path itself chooses, and the strictest setting of all
+    /// routes of the readings: a client must not choose a lax setting by its spelling.
     fn conflict(
         &self,
         path: &str,

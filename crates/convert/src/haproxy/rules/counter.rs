@@ -34,7 +34,9 @@ pub(crate) fn limit(
     let key = tracker.key;
     if rate.most == 0 {
         // The request itself counts.
-        return tracked.into_iter().for_each(|matching| end(item, matching, Action::respond(status), Draft::default(), rules));
+        return tracked
+            .into_iter()
+            .for_each(|matching| end(item, matching, Action::respond(status), Draft::default(), rules));
     }
     let most = rate.most;
     if rate.counter == "conn_cur" && key == "src" && is_everywhere {

@@ -133,14 +133,20 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
     if is_response {
         return response(item, words, tail, scope, rules, ledger);
     }
-    if let Some((is_response, line)) = name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name)) {
+    if let Some((is_response, line)) =
+        name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name))
+    {
         return match is_response {
             true => fields::of_response(item, &line, tail, false, scope, rules, ledger),
             false => request(item, &line, tail, scope, rules, exceptions, ledger),
         };
     }
     if is_old(name) {
-        return ledger.changes(item.line, "fields are removed by name, not by an expression", "name each field in `remove`");
+        return ledger.changes(
+            item.line,
+            "fields are removed by name, not by an expression",
+            "name each field in `remove`",
+        );
     }
     request(item, words, tail, scope, rules, exceptions, ledger);
 }
@@ -181,7 +187,11 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     };
     let name = name.split(',').next().unwrap_or_default();
     if !item.word(0).starts_with("http-request") {
-        return ledger.changes(item.line, "variables of responses are not available", "write the value where it is used");
+        return ledger.changes(
+            item.line,
+            "variables of responses are not available",
+            "write the value where it is used",
+        );
     }
     if words[0].starts_with("unset") {
         rules.state.unset_var(name);
@@ -190,7 +200,9 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     let text = words[1..].join(" ");
     let of_variable = |name: &str| rules.state.variable(name);
     let value = match text.strip_prefix("str(").or(text.strip_prefix("bool(")).or(text.strip_prefix("int(")) {
-        Some(rest) if rest.ends_with(')') && !rest.contains(',') => Source::Text(rest.trim_end_matches(')').to_string()),
+        Some(rest) if rest.ends_with(')') && !rest.contains(',') => {
+            Source::Text(rest.trim_end_matches(')').to_string())
+        }
         _ => match super::samples::expression(&text, scope.context, &of_variable) {
             Ok(text) if !rules.state.is_stale(&text, scope.context.maps) => Source::Template(text),
             _ => Source::Unknown,
@@ -358,4 +370,3 @@ fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rule
     deny(item, &[], &kept_out, scope, rules, ledger);
     ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
 }
-
