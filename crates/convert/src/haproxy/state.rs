@@ -181,7 +181,7 @@ fn takes(test: &Test, text: &str) -> Option<bool> {
         Test::Ends(end) => Some(text.ends_with(end.as_str())),
         Test::Contains(part) => Some(text.contains(part.as_str())),
         Test::Present => Some(true),
-        Test::Below(_) | Test::Regex(_) => None,
+        Test::Below(_) | Test::Regex(_) | Test::Search(_) => None,
     }
 }
 
