@@ -24,6 +24,8 @@ pub(crate) type PoolKeys = Draft<plan::Pool>;
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
     pub root: Draft<File>,
+    /// Tables `[map.NAME]` by their names.
+    pub maps: Vec<(String, Draft<plan::Map>)>,
     pub listeners: Vec<Listener>,
     pub routes: Vec<Route>,
     pub pools: Vec<Pool>,
@@ -90,6 +92,7 @@ impl Target {
         let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
+        self.maps.iter().for_each(|(name, map)| map.write(name, &[], &mut out));
         self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
         self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
         out

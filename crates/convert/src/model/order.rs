@@ -36,8 +36,31 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
+    number(&mut kept);
     *routes = kept;
     clashes
+}
+
+/// A match without what it excludes.
+fn wanted(matching: &Match) -> Match {
+    Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
+}
+
+/// Numbers routes that are equal in all other criteria, as joined routes may be.
+fn number(routes: &mut [Route]) {
+    for at in 1..routes.len() {
+        let (before, rest) = routes.split_at_mut(at);
+        let later = &mut rest[0];
+        let is_tie = |earlier: &&Route| {
+            // `check` does not see what `not` keeps apart.
+            compare(&earlier.matching, &later.matching) == Ordering::Equal
+                && !wanted(&earlier.matching).is_apart(&wanted(&later.matching))
+        };
+        let least = before.iter().filter(is_tie).map(|earlier| order_of(earlier) + 1).max();
+        if let Some(least) = least.filter(|least| order_of(later) < *least) {
+            later.set.put(key!("order"), least);
+        }
+    }
 }
 
 /// Deepest recursion: how often a joined route is itself joined with an earlier route.

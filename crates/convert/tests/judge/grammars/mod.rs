@@ -1,6 +1,7 @@
 //! Grammars of random configurations, for each program.
 
 mod haproxy;
+mod nginx;
 
 use crate::dice::Dice;
 use crate::tree::{Node, Style};
