@@ -124,7 +124,7 @@ impl Test {
     }
 
     /// True if a fixed path fulfils the test, as far as that is known without running regular expressions.
-    fn takes(&self, path: &str) -> Option<bool> {
+    pub fn takes(&self, path: &str) -> Option<bool> {
         match self {
             Test::OneOf(paths) => Some(paths.iter().any(|one| one == path)),
             Test::Begins(text) => Some(path.starts_with(text.as_str())),
@@ -437,13 +437,6 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
         (Key::Path, test) => path_key(test),
         _ => list_key(key),
     };
-    // Written with the key that was there first; both take the same paths.
-    if let (Key::Path, Test::Begins(text)) = (key, test)
-        && text.ends_with('/')
-        && !text.contains(['{', '}'])
-    {
-        return drop(table.set("path", format!("{text}{{*rest}}")));
-    }
     let value: Value = match test {
         Test::OneOf(values) if matches!(key, Key::Path | Key::Scheme) => {
             values.first().map_or("", |v| v.as_str()).into()
@@ -456,9 +449,7 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
     };
     // Fixed text in a path has its braces doubled.
     let value = match (name, value) {
-        ("path" | "prefix", Value::Text(text)) if !text.contains("{*rest}") => {
-            Value::Text(text.replace('{', "{{").replace('}', "}}"))
-        }
+        ("path" | "prefix", Value::Text(text)) => Value::Text(text.replace('{', "{{").replace('}', "}}")),
         (_, value) => value,
     };
     table.set(name, value);

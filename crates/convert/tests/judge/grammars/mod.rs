@@ -2,6 +2,7 @@
 
 mod caddy;
 mod haproxy;
+mod nginx;
 
 use crate::dice::Dice;
 use crate::tree::{Node, Style};
