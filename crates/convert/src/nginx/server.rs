@@ -90,7 +90,7 @@ fn place(
         own.conds.extend(conds.iter().cloned());
         for group in &groups {
             let mut list = placed(group, &own, &scope, world);
-            reconcile(&mut list, "NGINX", world.ledger);
+            reconcile(&mut list, "NGINX", None, world.ledger);
             world.target.routes.append(&mut list);
         }
     }
