@@ -13,6 +13,7 @@ pub const NGINX: Grammar = Grammar {
     generate,
     around: "daemon off; master_process off; pid @DIR@/pid; error_log stderr; events {}\n             http { access_log off; client_body_temp_path @DIR@/body; proxy_temp_path @DIR@/proxy;\n             fastcgi_temp_path @DIR@/fastcgi; uwsgi_temp_path @DIR@/uwsgi; scgi_temp_path @DIR@/scgi;\n@CONFIG@}",
     files: &[("users", "u:$5$abcd$1v0seevH3vGNooD7377OzLwC8Q2PuYDN7bRpa2GPFT0\n")],
+    ask: |_, _| (),
     settle,
 };
 
