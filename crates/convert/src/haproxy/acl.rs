@@ -61,6 +61,34 @@ pub(super) fn read(words: &[String]) -> Vec<Atom> {
     atoms(words).unwrap_or_else(|reason| vec![Atom::Unknown(reason)])
 }
 
+/// Joins lists of values for the same part of a request, as of several lines of an ACL, into one list.
+pub(super) fn join(atoms: &mut Vec<Atom>) {
+    let mut lists: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut joined: Vec<Atom> = Vec::new();
+    for atom in atoms.drain(..) {
+        let Atom::Is(Cond {
+            key: key @ (Key::Client | Key::Host | Key::Method),
+            test: Test::OneOf(values),
+            negated: false,
+        }) = atom
+        else {
+            joined.push(atom);
+            continue;
+        };
+        let at = *lists.entry(key.clone()).or_insert(joined.len());
+        match joined.get_mut(at) {
+            Some(Atom::Is(Cond { test: Test::OneOf(list), .. })) => list.extend(values),
+            _ => joined.push(Atom::Is(Cond::one_of(key, values))),
+        }
+    }
+    for atom in &mut joined {
+        if let Atom::Is(Cond { test: Test::OneOf(list), .. }) = atom {
+            list.shrink_to_fit();
+        }
+    }
+    *atoms = joined;
+}
+
 /// Reads the condition of a rule: `if ...`, `unless ...`, or nothing.
 ///
 /// # Errors

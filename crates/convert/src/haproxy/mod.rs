@@ -110,6 +110,7 @@ fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
                 for item in items.iter().filter(|item| item.word(0) == "acl") {
                     acls.entry(item.word(1).to_string()).or_default().extend(acl::read(item.from(2)));
                 }
+                acls.values_mut().for_each(acl::join);
                 proxies.push(Proxy { section, items, is_tcp, acls });
             }
             _ => {}
