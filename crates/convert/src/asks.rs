@@ -70,7 +70,10 @@ pub fn asks(text: &str, n: usize, seed: u64) -> Vec<Ask> {
                 false if next.once_in(8) => format!("a, {}", next.one(values)),
                 false => next.one(values),
             };
-            ask.fields.push((name.clone(), value));
+            // Programs differ in which of several lines they read.
+            if !ask.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                ask.fields.push((name.clone(), value));
+            }
         }
         ask
     });
@@ -214,7 +217,7 @@ fn host(word: &str) -> Option<String> {
 /// Name of a field of requests.
 fn field_name(word: &str) -> Option<String> {
     if let Some(name) = word.strip_prefix("$http_") {
-        return Some(name.replace('_', "-"));
+        return Some(name.replace('_', "-")).filter(|name| name != "host");
     }
     let word = word.trim_end_matches(':');
     let is_name = word.contains('-')

@@ -2,6 +2,8 @@
 //! otherwise as an expression for the whole path in the dialect of evenkeel.
 
 use crate::model::Test;
+use evenkeel_config::plan::{Expression, Extent, captures};
+use std::cell::Cell;
 
 /// Returns the alternatives of an expression that may match anywhere in a path, or the reason why it cannot be written.
 pub(crate) fn path_tests(regex: &str, ignore_case: bool) -> Result<Vec<Test>, &'static str> {
@@ -26,6 +28,23 @@ pub(crate) fn whole(regex: &str, ignore_case: bool) -> String {
         format!("{start}{rest}{end}")
     });
     format!("{case}{}", each.collect::<Vec<_>>().join("|"))
+}
+
+/// True if an expression matches a part of a text; `None` if the expression is wrong.
+pub(crate) fn finds(regex: &str, text: &str) -> Option<bool> {
+    const SIZE: usize = 1 << 20;
+    let (regex, ignore_case) = regex.strip_prefix("(?i)").map_or((regex, false), |regex| (regex, true));
+    Some(Expression::compile(&whole(regex, ignore_case), SIZE).ok()?.is_match(text.as_bytes()))
+}
+
+/// A text in which `{1}` and so on are replaced by groups of an expression that matches a fixed path.
+pub(crate) fn filled(text: &str, regex: &str, path: &str) -> String {
+    let found = captures(regex, Extent::Part).and_then(|all| all.find(path.as_bytes(), 0, &Cell::new(u32::MAX)));
+    let Some(found) = found else { return text.to_string() };
+    (1..10).fold(text.to_string(), |text, number| {
+        let group = found.get(number).and_then(|range| path.get(range)).unwrap_or_default();
+        text.replace(&format!("{{{number}}}"), group)
+    })
 }
 
 /// Reason why the `regex` crate does not take an expression of PCRE, if that shows.

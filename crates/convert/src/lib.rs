@@ -83,7 +83,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     let file: Arc<str> = name.into();
     let plain = template::strip(text, &file, &mut ledger);
     let mut target = match from {
-        From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
+        From::Haproxy => haproxy::translate(&plain, &file, files, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
         From::Traefik => traefik::translate(&plain, &file, &mut ledger),
         From::Envoy => {
@@ -149,9 +149,11 @@ fn leave_listeners_out(target: &mut Target) {
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
-    if target.root.has(key!("defaults.paths"))
-        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
-    {
+    let depends = |route: &model::Route| {
+        let rewrites = from == From::Caddy && (route.set.has(key!("rewrite")) || route.set.has(key!("strip_prefix")));
+        rewrites || route.matching.conds.iter().any(|cond| cond.key == Key::Path)
+    };
+    if target.root.has(key!("defaults.paths")) || !target.routes.iter().any(depends) {
         return;
     }
     if from == From::Caddy {

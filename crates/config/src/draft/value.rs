@@ -2,6 +2,7 @@
 
 use crate::printable::{is_hidden, quote_reference};
 use crate::table::{Kind, key_text};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Widest line before a list or table gets a line for each of its elements.
@@ -56,6 +57,14 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 impl From<Entries> for Value {
     fn from(entries: Entries) -> Value {
         Value::Table(entries)
+    }
+}
+
+impl FromIterator<(String, Value)> for Entries {
+    /// Keeps the first value of each name.
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(all: I) -> Entries {
+        let mut seen = HashSet::new();
+        Entries(all.into_iter().filter(|(name, _)| seen.insert(name.clone())).collect())
     }
 }
 

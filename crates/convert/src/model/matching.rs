@@ -124,7 +124,7 @@ impl Test {
     }
 
     /// True if a fixed path fulfils the test, as far as that is known without running regular expressions.
-    fn takes(&self, path: &str) -> Option<bool> {
+    pub fn takes(&self, path: &str) -> Option<bool> {
         match self {
             Test::OneOf(paths) => Some(paths.iter().any(|one| one == path)),
             Test::Begins(text) => Some(path.starts_with(text.as_str())),
@@ -180,7 +180,23 @@ impl Match {
         for cond in &other.conds {
             all.add(cond.clone())?;
         }
+        all.search_paths();
         all.is_writable().then_some(all).ok_or(Apart::Unwritable)
+    }
+
+    /// Has a whole path searched for, if there are further conditions on the path: `path` takes none beside it.
+    fn search_paths(&mut self) {
+        let mut paths: Vec<&mut Cond> = self.conds.iter_mut().filter(|cond| cond.is_path() && !cond.negated).collect();
+        if paths.len() < 2 {
+            return;
+        }
+        for cond in &mut paths {
+            if let Test::OneOf(texts) = &cond.test
+                && let [text] = texts.as_slice()
+            {
+                cond.test = Test::Search(format!("^{}$", escape(text)));
+            }
+        }
     }
 
     fn add(&mut self, cond: Cond) -> Result<(), Apart> {
@@ -276,6 +292,12 @@ impl Match {
         other.conds.iter().filter(follows).cloned().collect()
     }
 
+    /// The only condition on the path, if it is one that holds.
+    pub fn only_path(&self) -> Option<&Test> {
+        let mut paths = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated);
+        paths.next().filter(|_| paths.next().is_none()).map(|cond| &cond.test)
+    }
+
     pub fn find(&self, key: &Key) -> Option<&Test> {
         self.conds.iter().find(|cond| cond.key == *key && !cond.negated).map(|cond| &cond.test)
     }
@@ -283,8 +305,13 @@ impl Match {
     /// The table of `match`; empty for every request.
     pub fn table(&self) -> Entries {
         let mut table = Entries::default();
+        // A whole path takes no further condition.
+        let is_whole = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated).count() == 1;
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
-            put(&mut table, &cond.key, &cond.test);
+            match &cond.test {
+                Test::Begins(text) if cond.is_path() && !is_whole => drop(table.set("starts_with", text.as_str())),
+                test => put(&mut table, &cond.key, test),
+            }
         }
         let not = self.excluded();
         if !not.is_empty() {
@@ -410,13 +437,6 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
         (Key::Path, test) => path_key(test),
         _ => list_key(key),
     };
-    // Written with the key that was there first; both take the same paths.
-    if let (Key::Path, Test::Begins(text)) = (key, test)
-        && text.ends_with('/')
-        && !text.contains(['{', '}'])
-    {
-        return drop(table.set("path", format!("{text}{{*rest}}")));
-    }
     let value: Value = match test {
         Test::OneOf(values) if matches!(key, Key::Path | Key::Scheme) => {
             values.first().map_or("", |v| v.as_str()).into()
@@ -429,9 +449,7 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
     };
     // Fixed text in a path has its braces doubled.
     let value = match (name, value) {
-        ("path" | "prefix", Value::Text(text)) if !text.contains("{*rest}") => {
-            Value::Text(text.replace('{', "{{").replace('}', "}}"))
-        }
+        ("path" | "prefix", Value::Text(text)) => Value::Text(text.replace('{', "{{").replace('}', "}}")),
         (_, value) => value,
     };
     table.set(name, value);

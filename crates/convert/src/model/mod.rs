@@ -22,7 +22,7 @@ pub(crate) type RouteKeys = Draft<plan::Route>;
 pub(crate) type PoolKeys = Draft<plan::Pool>;
 
 /// An output file before it is written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
     pub root: Draft<File>,

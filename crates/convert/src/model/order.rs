@@ -47,9 +47,12 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<
 fn break_ties(routes: &mut [Route]) {
     let mut orders: Vec<u64> = Vec::new();
     let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
+    // `check` does not see what `not` keeps apart.
+    let wanted = |route: &Route| Match::of(route.matching.conds.iter().filter(|cond| !cond.negated).cloned());
+    let wanted: Vec<Match> = routes.iter().map(wanted).collect();
     for at in 0..routes.len() {
         let is_tied = |before: &usize| {
-            let (ours, theirs) = (&routes[*before].matching, &routes[at].matching);
+            let (ours, theirs) = (&wanted[*before], &wanted[at]);
             ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !ours.is_apart(theirs)
         };
         let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);

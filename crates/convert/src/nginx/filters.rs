@@ -3,17 +3,23 @@
 use super::cache;
 use super::lexer::Directive;
 use super::time::milliseconds;
-use super::variable::{self, Constants};
+use super::variable::{self, Scope};
 use super::world::{Forward, World, group, single};
 use super::{compression, services};
 use crate::limits::put_time;
-use crate::model::{Draft, RouteKeys, Value, parse_size, size};
+use crate::model::{Draft, Entries, RouteKeys, Value, parse_size, size};
 use crate::protection::closed_by;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, Access, BasicAuth, Limit};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Statuses on which `add_header` works without `always`.
-const WITHOUT_ALWAYS: &str = "without `always`, NGINX adds it to 200, 201, 204, 206, 301, 302, 303, 304, 307 and 308 only; here to every response";
+const WITHOUT_ALWAYS: [i64; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// The access list that lets nobody in.
+pub(super) fn none() -> Draft<Access> {
+    Draft::one(key!("deny"), vec!["0.0.0.0/0", "::/0"])
+}
 
 /// Directives that refuse requests by rules that are not carried over.
 const PROTECTIONS: [&str; 11] = [
@@ -34,14 +40,13 @@ const PROTECTIONS: [&str; 11] = [
 pub(super) fn read(
     levels: &[&[Directive]],
     forward: Option<&Forward>,
-    constants: &Constants,
+    scope: &Scope,
     world: &mut World<'_>,
 ) -> RouteKeys {
     let mut set = Draft::default();
     replaced(levels, "proxy_set_header", world);
-    replaced(levels, "add_header", world);
     if let Some(forward) = forward {
-        request_fields(levels, forward, constants, &mut set, world);
+        request_fields(levels, forward, scope, &mut set, world);
         timeouts(levels, &mut set, world);
         retries(levels, &mut set, world);
         for directive in group(levels, "proxy_hide_header") {
@@ -49,11 +54,14 @@ pub(super) fn read(
             world.ledger.carried(directive.line);
         }
     }
-    response_fields(levels, constants, &mut set, world);
-    body_max(levels, &mut set, world);
+    response_fields(levels, scope, &mut set, world);
+    match forward {
+        Some(_) => body_max(levels, &mut set, world),
+        None => bodies_of_own(levels, world),
+    }
     access(levels, &mut set, world);
     basic_auth(levels, &mut set, world);
-    services::read(levels, constants, &mut set, world);
+    services::read(levels, scope, &mut set, world);
     for directive in PROTECTIONS.iter().filter_map(|name| single(levels, name)) {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
@@ -62,6 +70,7 @@ pub(super) fn read(
     }
     if forward.is_some() {
         bandwidth(levels, &mut set, world);
+        unchanged(levels, world);
     }
     compression::read(levels, &mut set, world);
     limits(levels, &mut set, world);
@@ -69,6 +78,21 @@ pub(super) fn read(
         cache::read(levels, &mut set, world);
     }
     set
+}
+
+/// Notes lines that change responses of endpoints in a way that is not carried over.
+fn unchanged(levels: &[&[Directive]], world: &mut World<'_>) {
+    for (name, reason) in [
+        ("charset", "responses of endpoints keep their type without a charset"),
+        ("proxy_redirect", "Location of responses passes as the endpoint sends it"),
+    ] {
+        for directive in group(levels, name) {
+            match directive.word(1) {
+                "off" => world.ledger.carried(directive.line),
+                _ => world.ledger.changes(directive.line, reason, "have the application send what clients need"),
+            }
+        }
+    }
 }
 
 /// Notes lines of outer levels that lines of an inner level replace.
@@ -86,7 +110,7 @@ fn replaced(levels: &[&[Directive]], name: &str, world: &mut World<'_>) {
 fn request_fields(
     levels: &[&[Directive]],
     forward: &Forward,
-    constants: &Constants,
+    scope: &Scope,
     set: &mut RouteKeys,
     world: &mut World<'_>,
 ) {
@@ -95,25 +119,23 @@ fn request_fields(
     let mut has_host = false;
     for line in lines {
         has_host |= line.word(1).eq_ignore_ascii_case("host");
-        request_field(line, forward, constants, set, world);
+        request_field(line, forward, scope, set, world);
     }
     if !has_host {
         set.put(key!("send_host"), forward.host.as_str());
     }
 }
 
-fn request_field(
-    directive: &Directive,
-    forward: &Forward,
-    constants: &Constants,
-    set: &mut RouteKeys,
-    world: &mut World<'_>,
-) {
+fn request_field(directive: &Directive, forward: &Forward, scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
     let lower = name.to_ascii_lowercase();
     match (lower.as_str(), value) {
-        ("host", "$http_host") => return world.ledger.dropped(line, "Host passes as it came"),
+        ("host", "$http_host") => {
+            set.put(key!("send_host"), "client");
+            return world.ledger.dropped(line, "Host passes as it came");
+        }
         ("host", "$host" | "$host:$server_port" | "$http_host:$server_port") => {
+            set.put(key!("send_host"), "client");
             return world
                 .ledger
                 .dropped(line, "Host passes as it came: with the port and in the case that the client wrote");
@@ -153,14 +175,23 @@ fn request_field(
         }
         _ => {}
     }
-    match variable::read(value, constants) {
-        Ok((text, false)) if lower == "host" => {
+    match variable::read(value, scope) {
+        Ok(text) if lower == "host" && !text.contains('{') => {
             set.put(key!("send_host"), text);
             world.ledger.carried(line);
         }
-        Ok((text, has_query)) => {
-            let text = if has_query { text.replace("{path}", "{path}?{query}") } else { text };
-            set.insert(key!("request_headers.set"), name, text);
+        Ok(_) if lower == "host" => {
+            let todo = "send_host = \"NAME\" in the [[route]], if the name is fixed";
+            world.ledger.changes(line, "Host is the client's, the endpoint's or fixed", todo);
+        }
+        Ok(text) => {
+            // A second line of a name is sent beside the first.
+            let has = matches!(set.get(key!("request_headers.set")), Some(Value::Table(fields))
+                if fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+            match has {
+                true => add(set, key!("request_headers.add"), name, text),
+                false => drop(set.insert(key!("request_headers.set"), name, text)),
+            }
             world.ledger.carried(line);
         }
         Err(reason) => {
@@ -169,13 +200,27 @@ fn request_field(
     }
 }
 
-/// Sets the fields that `add_header` adds to responses.
-pub(super) fn response_fields(
-    levels: &[&[Directive]],
-    constants: &Constants,
-    set: &mut RouteKeys,
-    world: &mut World<'_>,
-) {
+/// Adds a field, which may have several values.
+fn add(set: &mut RouteKeys, key: KeyOf<plan::Route>, name: &str, text: String) {
+    let before = match set.get(key) {
+        Some(Value::Table(fields)) => fields.get(name).cloned(),
+        _ => None,
+    };
+    let value: Value = match before {
+        None => text.into(),
+        Some(Value::List(mut list)) => {
+            list.push(text.into());
+            Value::List(list)
+        }
+        Some(one) => Value::List(vec![one, text.into()]),
+    };
+    set.insert(key, name, value);
+}
+
+/// Sets the fields that `add_header` adds to responses: to those of some statuses, or always.
+pub(super) fn response_fields(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+    replaced(levels, "add_header", world);
+    let mut usual = Entries::default();
     for directive in group(levels, "add_header") {
         let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
         if value == "$upstream_cache_status" {
@@ -183,21 +228,23 @@ pub(super) fn response_fields(
             world.ledger.changes(line, reason, "read Cache-Status instead; the access log has `cache`");
             continue;
         }
-        match variable::read(value, constants) {
-            Ok((text, false)) => {
-                set.insert(key!("response_headers.add"), name, text);
-                match directive.word(3) == "always" {
-                    true => world.ledger.carried(line),
-                    false => {
-                        world.ledger.changes(line, WITHOUT_ALWAYS, "nothing, unless errors must not have the field")
-                    }
-                }
+        match variable::read(value, scope) {
+            Ok(text) if text.is_empty() => world.ledger.dropped(line, "a field without a value is not sent"),
+            Ok(text) if directive.word(3) == "always" => {
+                add(set, key!("response_headers.add"), name, text);
+                world.ledger.carried(line);
             }
-            Ok(_) => world.ledger.changes(
-                line,
-                "the whole target of a request is not a variable",
-                format!("set {name} by hand"),
-            ),
+            Ok(text) => {
+                match usual.get(name).cloned() {
+                    None => drop(usual.set(name, text)),
+                    Some(Value::List(mut list)) => {
+                        list.push(text.into());
+                        usual.set(name, Value::List(list));
+                    }
+                    Some(one) => drop(usual.set(name, Value::List(vec![one, text.into()]))),
+                }
+                world.ledger.carried(line);
+            }
             Err(reason) => {
                 let todo = match name.to_ascii_lowercase().starts_with("access-control-") {
                     true => "cors = { origins = [\"https://a.example\"] } in the [[route]]".to_string(),
@@ -206,6 +253,12 @@ pub(super) fn response_fields(
                 world.ledger.changes(line, reason, todo);
             }
         }
+    }
+    if !usual.is_empty() {
+        let when = Entries::one("status", Value::List(WITHOUT_ALWAYS.iter().map(|n| Value::Int(*n as u64)).collect()));
+        let mut edit = Entries::one("when", when);
+        edit.set("add", usual);
+        set.put(key!("response_headers.edits"), Value::List(vec![edit.into()]));
     }
 }
 
@@ -288,10 +341,20 @@ fn retries(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) 
     }
 }
 
+/// Settles the limit of bodies where no endpoint gets them.
+pub(super) fn bodies_of_own(levels: &[&[Directive]], world: &mut World<'_>) {
+    if let Some(directive) = single(levels, "client_max_body_size").filter(|d| !world.ledger.is_settled(d.line)) {
+        world.ledger.dropped(directive.line, "bodies of requests that no endpoint gets are not read");
+    }
+}
+
 fn body_max(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "client_max_body_size") else { return };
     match parse_size(directive.word(1)) {
-        Some(0) => world.ledger.dropped(directive.line, "bodies have no limit unless body_max is set"),
+        Some(0) => {
+            set.put(key!("body_max"), "off");
+            world.ledger.carried(directive.line);
+        }
         Some(bytes) => {
             set.put(key!("body_max"), size(bytes));
             world.ledger.carried(directive.line);
@@ -320,48 +383,98 @@ fn bandwidth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>
     }
 }
 
+/// `allow` and `deny`: NGINX takes the first network that fits, and evenkeel the longest. Rules within the network of an
+/// earlier rule have no effect there and go.
 fn access(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let is_rule = |d: &&Directive| matches!(d.name(), "allow" | "deny");
     let rules =
         levels.iter().rev().map(|level| level.iter().filter(is_rule).collect::<Vec<_>>()).find(|r| !r.is_empty());
     let Some(rules) = rules else { return };
-    let mut access: Draft<Access> = Draft::default();
-    let mut closed = false;
+    let mut kept: Vec<(bool, Network)> = Vec::new();
+    let mut is_closed = false;
     for rule in &rules {
         world.ledger.carried(rule.line);
-        match (rule.name(), rule.word(1)) {
-            (_, _) if closed => world.ledger.dropped(rule.line, "NGINX never reaches it, behind a rule for all"),
-            ("deny", "all") => {
-                closed = true;
-                if !access.has(key!("allow")) {
-                    access.push(key!("deny"), "0.0.0.0/0");
-                    access.push(key!("deny"), "::/0");
+        let networks: Vec<Network> = match rule.word(1) {
+            "all" => vec![Network::all(true), Network::all(false)],
+            "unix:" => {
+                world.ledger.dropped(rule.line, "clients do not connect by Unix sockets");
+                continue;
+            }
+            text => match Network::read(text) {
+                Some(network) => vec![network],
+                None => {
+                    world.ledger.changes(rule.line, "it is not an address or a network", "access of the [[route]]");
+                    is_closed |= rule.name() == "deny";
+                    continue;
                 }
+            },
+        };
+        for network in networks {
+            match kept.iter().any(|(_, earlier)| earlier.has(&network)) {
+                true => world.ledger.dropped(rule.line, "a rule before it decides about all of its clients"),
+                false => kept.push((rule.name() == "allow", network)),
             }
-            ("allow", "all") => {
-                closed = true;
-                access.remove(key!("allow"));
-            }
-            (_, "unix:") => world.ledger.dropped(rule.line, "clients do not connect by Unix sockets"),
-            ("allow", network) => access.push(key!("allow"), network),
-            (_, network) => access.push(key!("deny"), network),
         }
     }
-    if !closed && access.has(key!("allow")) {
-        // Without `deny all`, the rest is allowed. `allow` lines then only make exceptions to `deny` lines.
-        if !access.has(key!("deny")) {
-            access = Draft::default();
-        } else {
-            access.push(key!("allow"), "0.0.0.0/0");
-            access.push(key!("allow"), "::/0");
-        }
+    if is_closed {
+        return drop(set.put(key!("access"), none()));
     }
-    if access.has(key!("allow")) && access.has(key!("deny")) {
-        let reason = "NGINX takes the first network that fits, and here the longest decides";
-        world.ledger.changes(rules[0].line, reason, "compare the networks that overlap");
+    let of = |allows: bool| kept.iter().filter(move |(allow, _)| *allow == allows).map(|(_, network)| network);
+    if of(false).next().is_none() {
+        return;
     }
-    if !access.is_empty() {
-        set.put(key!("access"), access);
+    let mut access: Draft<Access> = Draft::default();
+    // Clients that no rule names are let in, and here only if the list of the allowed has them.
+    let rest: Vec<bool> =
+        [true, false].into_iter().filter(|v4| !kept.iter().any(|(_, n)| *n == Network::all(*v4))).collect();
+    let some_allowed = of(true).next().is_some();
+    let denies_rest = |network: &Network| network.length == 0 && some_allowed;
+    of(false).filter(|network| !denies_rest(network)).for_each(|network| access.push(key!("deny"), network.text()));
+    of(true).for_each(|network| access.push(key!("allow"), network.text()));
+    if some_allowed {
+        rest.into_iter().for_each(|v4| access.push(key!("allow"), Network::all(v4).text()));
+    }
+    set.put(key!("access"), access);
+}
+
+/// A network of clients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Network {
+    address: IpAddr,
+    length: u32,
+}
+
+impl Network {
+    fn all(is_v4: bool) -> Network {
+        let address = if is_v4 { IpAddr::from([0, 0, 0, 0]) } else { IpAddr::from([0_u16; 8]) };
+        Network { address, length: 0 }
+    }
+
+    fn read(text: &str) -> Option<Network> {
+        let (address, length) = text.split_once('/').unwrap_or((text, ""));
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = if length.is_empty() { most } else { length.parse().ok().filter(|length| *length <= most)? };
+        Some(Network { address: masked(address, length), length })
+    }
+
+    fn has(&self, other: &Network) -> bool {
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.length <= other.length
+            && masked(other.address, self.length) == self.address
+    }
+
+    fn text(&self) -> String {
+        let most = if self.address.is_ipv4() { 32 } else { 128 };
+        if self.length == most { self.address.to_string() } else { format!("{}/{}", self.address, self.length) }
+    }
+}
+
+/// The first bits of an address.
+fn masked(address: IpAddr, length: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & u128::MAX.checked_shl(128 - length).unwrap_or(0)).into(),
     }
 }
 
@@ -382,11 +495,7 @@ fn basic_auth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_
                 "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
             );
         }
-        None => world.ledger.changes(
-            directive.line,
-            "it names no file of passwords",
-            "basic_auth = { file = \"FILE\" } in the [[route]]",
-        ),
+        None => closed_by(directive.line, "it names no file of passwords", set, world.ledger),
     }
 }
 

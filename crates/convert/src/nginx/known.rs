@@ -55,10 +55,10 @@ const ROWS: &[(&str, Fate)] = &[
     ("lingering_close", Lossless("always so")), ("lingering_time", Lossless(MACHINERY)), ("lingering_timeout", Lossless(MACHINERY)),
     ("open_file_cache", Lossless("no files are served")), ("open_file_cache_valid", Lossless("no files are served")),
     ("open_file_cache_min_uses", Lossless("no files are served")), ("open_file_cache_errors", Lossless("no files are served")),
-    ("log_not_found", Lossless("no files are served")), ("default_type", Lossless("no files are served")), ("types", Lossless("no files are served")),
+    ("log_not_found", Lossless("no files are served")), ("types", Lossless("no files are served")),
     ("server_tokens", Lossless("no field names the program")), ("server_name_in_redirect", Lossless("redirects name the host of the request")),
-    ("port_in_redirect", Lossless("redirects have the port that the client used")), ("absolute_redirect", Lossless("redirects keep scheme and host")),
-    ("etag", Lossless("the endpoint sets it")), ("if_modified_since", Lossless("the endpoint decides it")), ("charset", Lossless("the endpoint states it")),
+    
+    ("etag", Lossless("the endpoint sets it")), ("if_modified_since", Lossless("the endpoint decides it")), 
     ("source_charset", Lossless("the endpoint states it")), ("chunked_transfer_encoding", Lossless("always on")), ("max_ranges", Lossless("the endpoint decides it")),
     ("merge_slashes", Changes("paths are matched and passed on in normal form, with `//` as `/`, where another reading would choose another route", "nothing, unless endpoints need `//`: paths = \"as_sent\"")),
     ("ignore_invalid_headers", Changes("malformed fields are refused", "nothing, unless clients send them")), ("underscores_in_headers", Lossless("names with `_` pass")),
@@ -149,7 +149,11 @@ fn treat(directive: &Directive, fate: Fate, ledger: &mut Ledger) {
     let is_off = directive.words.len() == 2 && directive.word(1) == "off";
     match fate {
         Fate::Lossless(reason) => ledger.dropped(directive.line, reason),
-        Fate::Changes(..) if is_off => ledger.dropped(directive.line, "it turns off what is not there"),
+        Fate::Changes(..)
+            if is_off && !directive.name().starts_with("proxy_pass_request") && directive.name() != "merge_slashes" =>
+        {
+            ledger.dropped(directive.line, "it turns off what is not there")
+        }
         Fate::Changes(reason, todo) => ledger.changes(directive.line, reason, todo),
     }
     directive.inner().iter().for_each(|inner| treat(inner, fate, ledger));

@@ -1,19 +1,25 @@
 //! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
-// Order: known, pass, server, location, filters, cache, compression, services, stream, listen, world, upstream,
-// lexer, time, variable
+// Order: known, server, pass, program, pages, rewrite, answer, condition, filters, services, tree, cache, compression,
+// stream, listen, world, upstream, variable, table, lexer, time
+mod answer;
 mod cache;
 mod compression;
+mod condition;
 mod filters;
 mod known;
 mod lexer;
 mod listen;
-mod location;
+mod pages;
 mod pass;
+mod program;
+mod rewrite;
 mod server;
 mod services;
 mod stream;
+mod table;
 mod time;
+mod tree;
 mod upstream;
 mod variable;
 mod world;
@@ -29,6 +35,13 @@ use world::World;
 
 /// Directives that a level states for the levels below it.
 const INHERITED: &[&str] = &[
+    "proxy_intercept_errors",
+    "valid_referers",
+    "satisfy",
+    "absolute_redirect",
+    "port_in_redirect",
+    "default_type",
+    "charset",
     "proxy_set_header",
     "grpc_set_header",
     "add_header",
@@ -99,18 +112,16 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let level = http.map_or(all.as_slice(), Directive::inner);
     let streams: Vec<&Directive> = all.iter().filter(|d| d.name() == "stream").collect();
     process(&all, ledger);
-    // What servers inherit is looked up for each, so it stands apart from the servers.
-    let is_server = |directive: &&Directive| directive.name() == "server" && directive.block.is_some();
-    let servers: Vec<&Directive> = level.iter().filter(is_server).collect();
-    let around: Vec<Directive> = level.iter().filter(|d| !is_server(d) && d.name() != "upstream").cloned().collect();
     let mut world = World::new(level, ledger);
-    server::translate(&servers, &around, &mut world);
+    server::translate(level, &mut world);
     for stream in &streams {
         world.ledger.carried(stream.line);
         stream::translate(stream.inner(), &mut world);
     }
+    let tables = std::rc::Rc::clone(&world.tables);
+    world.target.maps = tables.used(world.ledger);
     logs(&all, &mut world);
-    body_default(&all, http, &mut world);
+    body_default(&mut world);
     if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
         // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
@@ -260,19 +271,13 @@ fn resolver(line: &Directive, world: &mut World<'_>) {
     }
 }
 
-/// Reports the default limit of bodies in NGINX, if no line sets a limit.
-fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'_>) {
-    let mut lines = Vec::new();
-    everywhere(all, "client_max_body_size", &mut lines);
-    let forwards = world
-        .target
-        .routes
-        .iter()
-        .any(|route| matches!(route.action, crate::model::Action::Pool(_)) && !route.set.has(key!("body_max")));
-    let place = http.or_else(|| all.iter().find(|d| d.name() == "server")).map(|d| d.line);
-    if let (true, Some(line), true) = (lines.is_empty(), place, forwards) {
-        let reason = "without client_max_body_size, NGINX answers 413 to bodies above 1 MiB; here they have no limit";
-        world.ledger.changes(line, reason, "body_max = \"1MiB\" in [defaults.route], if the limit is wanted");
+/// Writes the default limit of bodies in NGINX.
+fn body_default(world: &mut World<'_>) {
+    let forwards = |route: &crate::model::Route| {
+        matches!(route.action, crate::model::Action::Pool(_)) && !route.set.has(key!("body_max"))
+    };
+    if world.target.routes.iter().any(forwards) {
+        world.target.root.put(key!("defaults.route.body_max"), "1MiB");
     }
 }
 

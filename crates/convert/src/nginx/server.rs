@@ -1,110 +1,155 @@
 //! `server` blocks: listeners by address, hosts, TLS, and the routes of each.
 
+use super::condition;
 use super::lexer::Directive;
 use super::listen::{Listen, listen};
-use super::location::{Locations, Routes};
+use super::program::{Routes, join};
+use super::table::named;
 use super::time::milliseconds;
-use super::variable::{self, Constants};
+use super::tree::Tree;
+use super::variable::Scope;
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Test, Value, cert_files, name_of};
+use crate::model::{Apart, Cond, Key, Listener, Match, Route, Value, cert_files, escape, name_of};
+use crate::reconcile::reconcile;
 use evenkeel_config::draft::KeyOf;
-use evenkeel_config::plan::{self, ErrorPage};
-use std::collections::BTreeMap;
+use evenkeel_config::plan;
+use std::rc::Rc;
 
-/// A server with its addresses and hosts.
+/// A server with its addresses and names.
 struct Server<'d> {
     directive: &'d Directive,
     listens: Vec<Listen>,
-    hosts: Vec<Cond>,
+    /// Names, and domains as `*.x`.
+    names: Vec<String>,
+    /// Names that are looked up behind these: `x.*` as an expression, and expressions.
+    late: Vec<Late>,
     name: String,
 }
 
+/// A name by an expression, which NGINX tries if no fixed name or domain fits.
+#[derive(Clone, Debug)]
+struct Late {
+    /// Number of characters of `x.*`, which the longest wins; 0 for an expression.
+    length: usize,
+    regex: String,
+}
+
 /// Translates all servers of the HTTP level.
-pub(super) fn translate<'d>(servers: &[&'d Directive], http: &'d [Directive], world: &mut World<'d>) {
-    let servers: Vec<Server<'d>> = servers.iter().map(|directive| Server::read(directive, world)).collect();
-    let defaults = defaults(&servers);
-    let mut listeners = listeners(http, &servers, &defaults, world);
-    let mut redirected: BTreeMap<usize, bool> = BTreeMap::new();
-    let mut all: Vec<Vec<Route>> = Vec::new();
-    for server in &servers {
-        let routes = server.routes(http, world);
-        let only_https = is_to_https(&routes);
-        for (index, _) in
-            listeners.iter().enumerate().filter(|(_, (key, _))| server.listens.iter().any(|l| l.key() == *key))
-        {
-            let entry = redirected.entry(index).or_insert(true);
-            *entry &= only_https;
-        }
-        all.push(routes);
-    }
-    for (index, (_, listener)) in listeners.iter_mut().enumerate() {
-        let is_plain = !listener.set.has(key!("tls"));
-        if redirected.get(&index) == Some(&true) && is_plain {
-            listener.set.put(key!("redirect_https"), true);
-        }
-    }
-    for (server, routes) in servers.iter().zip(all) {
-        place(server, routes, &defaults, &listeners, world);
+pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
+    let directives: Vec<&'d Directive> = http.iter().filter(|d| d.name() == "server" && d.block.is_some()).collect();
+    let servers: Vec<Server<'d>> = directives.into_iter().map(|directive| Server::read(directive, world)).collect();
+    let listeners = listeners(http, &servers, world);
+    for (number, server) in servers.iter().enumerate() {
+        let others: Vec<String> = servers
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != number)
+            .flat_map(|(_, other)| other.names.clone())
+            .collect();
+        let groups = server.routes(http, others, world);
+        place(number, groups, &servers, &listeners, world);
     }
     world.target.listeners.extend(listeners.into_iter().map(|(_, listener)| listener));
 }
 
-/// True if the only route redirects every request to the same URL over HTTPS.
-fn is_to_https(routes: &[Route]) -> bool {
-    let [route] = routes else { return false };
-    let Action::Redirect(to) = &route.action else { return false };
-    let plain = |(key, value): (&str, &Value)| match key {
-        "scheme" => *value == "https".into(),
-        "keep_query" => *value == true.into(),
-        "status" => true,
-        _ => false,
-    };
-    route.matching.conds.is_empty() && to.has(key!("scheme")) && to.entries().iter().all(plain)
-}
-
 /// Puts the routes of a server into its listeners and hosts.
 fn place(
-    server: &Server<'_>,
-    mut routes: Vec<Route>,
-    defaults: &Defaults,
+    number: usize,
+    groups: Vec<Vec<Route>>,
+    servers: &[Server<'_>],
     listeners: &[((String, bool), Listener)],
     world: &mut World<'_>,
 ) {
-    crate::reconcile::reconcile(&mut routes, "NGINX", None, world.ledger);
-    let own: Vec<&((String, bool), Listener)> =
-        listeners.iter().filter(|(key, _)| server.listens.iter().any(|l| l.key() == *key)).collect();
-    let (redirecting, serving): (Vec<_>, Vec<_>) =
-        own.into_iter().partition(|(_, listener)| listener.set.has(key!("redirect_https")));
-    if !redirecting.is_empty() && serving.is_empty() {
-        let reason = "the redirect is answered by 308, with which clients repeat a POST as a POST, and for every host";
-        return world.ledger.changes(routes[0].line, reason, "nothing, unless clients older than 2014 matter");
-    }
-    let is_default = |key: &(String, bool)| defaults.get(key) == Some(&server.directive.line);
-    let (defaults, others): (Vec<_>, Vec<_>) = serving.into_iter().partition(|(key, _)| is_default(key));
-    let is_all = listeners.len() == defaults.len() + others.len();
-    let names =
-        |of: &[&((String, bool), Listener)]| of.iter().map(|(_, listener)| listener.name.clone()).collect::<Vec<_>>();
-    if !defaults.is_empty() {
-        let all = is_all && others.is_empty();
-        add(&routes, &names(&defaults), all, &[], world);
-        if !server.hosts.is_empty() {
-            note_default(server, world);
+    let server = &servers[number];
+    // Listeners with the same conditions on hosts, with the names of the listeners.
+    let mut places: Vec<(Vec<Cond>, Vec<String>)> = Vec::new();
+    for (key, listener) in listeners.iter().filter(|(key, _)| server.has(key)) {
+        for conds in hosts(number, servers, key) {
+            match places.iter_mut().find(|(other, _)| *other == conds) {
+                Some((_, names)) => names.push(listener.name.clone()),
+                None => places.push((conds, vec![listener.name.clone()])),
+            }
         }
     }
-    if !others.is_empty() {
-        if server.hosts.is_empty() {
-            return world.ledger.changes(
-                server.directive.line,
-                "it has no name and is not the first of its address, so NGINX never takes it",
-                "remove it, or give it a host",
-            );
+    if places.is_empty() {
+        let reason = "it has no name of its own and is not the first of its address, so NGINX never takes it";
+        return world.ledger.changes(server.directive.line, reason, "remove it, or give it a host");
+    }
+    let is_default = listeners.iter().any(|(key, _)| default_of(key, servers) == Some(server.directive.line));
+    if is_default && !server.names.is_empty() {
+        note_default(server, world);
+    }
+    let scope = Scope::new(Rc::clone(&world.tables), Vec::new());
+    for (conds, names) in &places {
+        let mut own = Match::default();
+        if names.len() < listeners.len() {
+            own.conds.push(Cond::one_of(Key::Listener, names.iter().cloned()));
         }
-        for host in &server.hosts {
-            add(&routes, &names(&others), is_all && defaults.is_empty(), std::slice::from_ref(host), world);
+        own.conds.extend(conds.iter().cloned());
+        for group in &groups {
+            let mut list = placed(group, &own, &scope, world);
+            reconcile(&mut list, "NGINX", None, world.ledger);
+            world.target.routes.append(&mut list);
         }
     }
+}
+
+/// Routes with the conditions of their server.
+fn placed(group: &[Route], own: &Match, scope: &Scope, world: &mut World<'_>) -> Vec<Route> {
+    let mut list = Vec::new();
+    for route in group {
+        match join(own, &route.matching.conds, scope) {
+            Ok(matching) => list.push(Route { matching, ..route.clone() }),
+            // A condition on the host that its own server never sees.
+            Err(Apart::Never) => world.ledger.dropped(route.line, "no request of this server fulfils it"),
+            Err(Apart::Unwritable) => world.ledger.changes(
+                route.line,
+                "its condition does not fit beside the names of its server",
+                "write the [[route]] by hand",
+            ),
+        }
+    }
+    list
+}
+
+/// Conditions by which hosts come to a server at an address, each for a route.
+fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec<Cond>> {
+    let server = &servers[number];
+    let is_default = default_of(key, servers) == Some(server.directive.line);
+    // Of servers with the same name, the first has it.
+    let taken = |name: &String| servers[..number].iter().any(|other| other.has(key) && other.names.contains(name));
+    let names: Vec<String> = server.names.iter().filter(|name| !taken(name)).cloned().collect();
+    let mut late: Vec<(usize, &Late)> = servers
+        .iter()
+        .enumerate()
+        .filter(|(_, other)| other.has(key))
+        .flat_map(|(number, other)| other.late.iter().map(move |late| (number, late)))
+        .collect();
+    late.sort_by_key(|(_, late)| (late.length == 0, std::cmp::Reverse(late.length)));
+    let none_of = |all: &[(usize, &Late)]| {
+        let others: Vec<&str> = all.iter().filter(|(of, _)| *of != number).map(|(_, late)| &*late.regex).collect();
+        (!others.is_empty()).then(|| condition::host(&others.join("|")).negate())
+    };
+    let mut places = Vec::new();
+    let others = none_of(&late);
+    if !names.is_empty() && (!is_default || others.is_some()) {
+        places.push(vec![Cond::one_of(Key::Host, names)]);
+    }
+    for (at, (_, own)) in late.iter().enumerate().filter(|(_, (of, _))| *of == number && !is_default) {
+        places.push([Some(condition::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
+    }
+    if is_default {
+        // Own expressions that stand before others are not worth a route: the others exclude them by themselves.
+        for (at, (_, own)) in
+            late.iter().enumerate().filter(|(at, (of, _))| *of == number && none_of(&late[*at..]).is_some())
+        {
+            places.push([Some(condition::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
+        }
+        places.push(others.into_iter().collect());
+    }
+    places
 }
 
 fn note_default(server: &Server<'_>, world: &mut World<'_>) {
@@ -115,37 +160,19 @@ fn note_default(server: &Server<'_>, world: &mut World<'_>) {
     }
 }
 
-/// Lines of the default servers of addresses: they get the requests that no other server matches.
-type Defaults = BTreeMap<(String, bool), Line>;
-
-fn defaults(servers: &[Server<'_>]) -> Defaults {
-    let mut defaults = Defaults::new();
-    for wanted in [true, false] {
-        for server in servers {
-            for listen in server.listens.iter().filter(|listen| listen.is_default || !wanted) {
-                defaults.entry(listen.key()).or_insert(server.directive.line);
-            }
-        }
-    }
-    defaults
-}
-
-fn add(routes: &[Route], listeners: &[String], all_listeners: bool, host: &[Cond], world: &mut World<'_>) {
-    for route in routes {
-        let mut own = Match::default();
-        if !all_listeners {
-            own.conds.push(Cond::one_of(Key::Listener, listeners.iter().cloned()));
-        }
-        own.conds.extend(host.iter().cloned());
-        match own.and(&route.matching) {
-            Ok(matching) => world.target.routes.push(Route { matching, ..route.clone() }),
-            // A condition on the host that its own server never sees.
-            Err(_) => world.ledger.dropped(route.line, "no request of this server fulfils it"),
-        }
-    }
+/// Line of the default server of an address: it gets the requests that no other server matches.
+fn default_of(key: &(String, bool), servers: &[Server<'_>]) -> Option<Line> {
+    let of_address = |server: &&Server<'_>| server.listens.iter().any(|l| l.key() == *key);
+    let named = servers.iter().find(|s| s.listens.iter().any(|l| l.key() == *key && l.is_default));
+    named.or(servers.iter().find(of_address)).map(|server| server.directive.line)
 }
 
 impl<'d> Server<'d> {
+    /// True if the server listens at an address.
+    fn has(&self, key: &(String, bool)) -> bool {
+        self.listens.iter().any(|listen| listen.key() == *key)
+    }
+
     fn read(directive: &'d Directive, world: &mut World<'d>) -> Server<'d> {
         world.ledger.carried(directive.line);
         let mut listens: Vec<Listen> = Vec::new();
@@ -168,7 +195,7 @@ impl<'d> Server<'d> {
                 is_h2c: false,
             });
         }
-        let mut server = Server { directive, listens, hosts: Vec::new(), name: "server".to_string() };
+        let mut server = Server { directive, listens, names: Vec::new(), late: Vec::new(), name: "server".to_string() };
         for line in directive.inner().iter().filter(|d| d.name() == "server_name") {
             server.names(line, world);
         }
@@ -176,107 +203,89 @@ impl<'d> Server<'d> {
     }
 
     fn names(&mut self, directive: &Directive, world: &mut World<'_>) {
-        let mut hosts: Vec<String> = Vec::new();
         world.ledger.carried(directive.line);
         for name in directive.from(1) {
-            let name = name.to_ascii_lowercase();
-            let prefixed = |text: String| Cond::new(Key::Header("Host".into()), Test::Begins(text));
-            match name.as_str() {
-                "_" | "" | "localhost" | "--" | "!@#" if directive.words.len() == 2 && name != "localhost" => {}
+            let lower = name.to_ascii_lowercase();
+            match lower.as_str() {
+                // Names that no request has.
+                "" | "_" | "--" | "!@#" => {}
+                "localhost" if directive.words.len() == 2 => {}
                 "$hostname" => world.ledger.changes(
                     directive.line,
                     "`$hostname` is the name of the machine",
                     "write it in match.host",
                 ),
-                name if name.starts_with('~') => match crate::expression::foreign(&name[1..]) {
-                    Ok(()) => self.hosts.push(Cond::new(
-                        Key::Header("Host".into()),
-                        Test::Regex(crate::expression::whole(&directive_regex(directive, name), true)),
-                    )),
+                _ if name.starts_with('~') => match crate::expression::foreign(&name[1..]) {
+                    Ok(()) => self.late.push(Late { length: 0, regex: named(&name[1..]) }),
                     Err(reason) => world.ledger.changes(
                         directive.line,
                         reason,
                         "write match.host, or header = { Host = { regex = \"...\" } }",
                     ),
                 },
-                name if name.ends_with(".*") => self.hosts.push(prefixed(name.trim_end_matches('*').to_string())),
-                name if name.starts_with('.') => hosts.extend([name[1..].to_string(), format!("*{name}")]),
-                "_" | "" => {}
-                name => hosts.push(name.to_string()),
+                lower if lower.ends_with(".*") => {
+                    let start = lower.trim_end_matches('*');
+                    self.late.push(Late { length: lower.len(), regex: format!("^{}.", escape(start)) });
+                }
+                lower if lower.starts_with('.') => self.names.extend([lower[1..].to_string(), format!("*{lower}")]),
+                lower => self.names.push(lower.to_string()),
             }
         }
-        if let Some(first) = hosts.first() {
+        if let Some(first) = self.names.first() {
             self.name = name_of(&first.trim_start_matches("*.").replace('.', "-").replace("${", "").replace('}', ""));
-            self.hosts.insert(0, Cond::one_of(Key::Host, hosts));
         }
     }
 
-    fn constants(&self) -> Constants {
-        let mut constants = Constants::new();
+    /// Variables at the beginning of the server's rules.
+    fn scope(&self, world: &World<'d>) -> Scope {
+        let mut names = Vec::new();
         let mut open: Vec<&Directive> = self.directive.inner().iter().collect();
         while let Some(directive) = open.pop() {
             if directive.name() == "set" {
-                let name = directive.word(1).trim_start_matches('$').to_string();
-                if let Some(value) = variable::constant(directive.word(2), &constants) {
-                    constants.insert(name, value);
-                }
+                names.push(directive.word(1).trim_start_matches('$').to_string());
             }
-            if directive.name() != "if" {
-                open.extend(directive.inner());
-            }
+            open.extend(directive.inner());
         }
-        if let Some(Cond { test: Test::OneOf(hosts), .. }) = self.hosts.first()
-            && !hosts[0].starts_with('*')
-        {
-            constants.insert("server_name".to_string(), hosts[0].clone());
-        }
-        constants
+        let mut scope = Scope::new(Rc::clone(&world.tables), names);
+        let first = self.directive.inner().iter().find(|d| d.name() == "server_name").map_or("", |d| d.word(1));
+        let name = if first.starts_with('~') { "" } else { first.trim_start_matches('.') };
+        scope.set("server_name", name);
+        scope
     }
 
-    /// Routes in the order in which NGINX tries them, without hosts and listeners.
-    fn routes(&self, http: &'d [Directive], world: &mut World<'d>) -> Vec<Route> {
+    /// Routes of the server for each group of paths, without hosts and listeners.
+    fn routes(&self, http: &'d [Directive], others: Vec<String>, world: &mut World<'d>) -> Vec<Vec<Route>> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
-        let locations = Locations::collect(&levels);
-        let (services, internal) = locations.services(&levels);
-        world.services = services;
-        let constants = self.constants();
-        let mut routes = Routes {
-            world,
-            constants: &constants,
-            named: &locations.named,
-            exact: locations.exact_paths(),
-            routes: Vec::new(),
-            name: self.name.clone(),
-        };
-        routes.level(self.directive.inner(), &levels, &Match::default(), None, self.directive.line);
-        let pages = error_pages(&locations, &levels, routes.world);
-        for location in &locations.ordered {
-            if !pages.1.contains(&location.directive.line) && !internal.contains(&location.directive.line) {
-                routes.location(location);
-            }
-        }
-        let mut routes = routes.routes;
-        if !pages.0.is_empty() {
-            for route in routes.iter_mut().filter(|route| matches!(route.action, Action::Pool(_))) {
-                route.set.put(key!("error_pages"), Value::List(pages.0.clone()));
-            }
-        }
-        for named in locations.named.values() {
+        let tree = Tree::read(&levels);
+        world.services = super::services::asked(&levels, &tree);
+        let scope = self.scope(world);
+        let port =
+            self.listens.first().and_then(|listen| listen.address.rsplit(':').next()?.parse().ok()).unwrap_or(80);
+        let mut routes = Routes::new(world, &tree, self.name.clone(), port);
+        routes.others = others;
+        routes.server(&levels, scope, self.directive.line);
+        let (pages, groups) = (routes.pages, routes.groups);
+        world.target.routes.extend(pages);
+        for named in tree.named.values() {
             if !world.ledger.is_settled(named.directive.line) {
                 world.ledger.dropped(named.directive.line, "nothing leads to it that was carried over");
                 settle_all(named.directive.inner(), "its location is not used", world);
             }
         }
-        routes
+        unreached(self.directive.inner(), world);
+        groups
     }
 }
 
-fn directive_regex(directive: &Directive, lower: &str) -> String {
-    // The expression as it was written: classes such as `\D` must not change.
-    let original = directive.from(1).iter().find(|name| name.to_ascii_lowercase() == lower);
-    let regex = original.map_or(lower, String::as_str).trim_start_matches('~').to_string();
-    // Names of groups are written in another way, and not needed.
-    regex.replace("(?<", "(?P<")
+/// Settles locations that no request reaches.
+fn unreached(level: &[Directive], world: &mut World<'_>) {
+    for directive in level.iter().filter(|d| d.name() == "location") {
+        if !world.ledger.is_settled(directive.line) {
+            world.ledger.dropped(directive.line, "NGINX never comes to it: other lines take its requests");
+            settle_all(directive.inner(), "its location is not reached", world);
+        }
+        unreached(directive.inner(), world);
+    }
 }
 
 fn settle_all(directives: &[Directive], reason: &str, world: &mut World<'_>) {
@@ -288,53 +297,7 @@ fn settle_all(directives: &[Directive], reason: &str, world: &mut World<'_>) {
     }
 }
 
-/// Pages of `error_page` that a location has on the disk, and the lines of these locations.
-fn error_pages(locations: &Locations<'_>, levels: &[&[Directive]], world: &mut World<'_>) -> (Vec<Value>, Vec<Line>) {
-    let (mut pages, mut used) = (Vec::new(), Vec::new());
-    for directive in group(levels, "error_page") {
-        let target = directive.words.last().map_or("", String::as_str);
-        let statuses: Vec<u64> = directive.from(1).iter().filter_map(|word| word.parse().ok()).collect();
-        let location = locations.exact(target);
-        let root = location.and_then(|l| single(&l.levels, "root"));
-        let is_plain = statuses.len() + 2 == directive.words.len();
-        let own: Vec<u64> = statuses.iter().copied().filter(|status| (400..600).contains(status)).collect();
-        match (location, root) {
-            (Some(location), Some(root)) if is_plain && !own.is_empty() => {
-                let file = format!("{}{target}", root.word(1).trim_end_matches('/'));
-                let statuses = Value::List(own.into_iter().map(Value::Int).collect());
-                pages.push(Draft::<ErrorPage>::one(key!("status"), statuses).with(key!("file"), file).into());
-                used.push(location.directive.line);
-                world.ledger.carried(directive.line);
-                world.ledger.carried(location.directive.line);
-                for inner in location.directive.inner() {
-                    world.ledger.dropped_instead(inner.line, "the page is named by its file");
-                }
-                world.ledger.dropped(directive.line, "the page is for evenkeel's own answers; errors of endpoints pass as they are, as in NGINX without proxy_intercept_errors");
-            }
-            _ => {
-                let todo = "error_pages = [{ status = [502], file = \"FILE.html\" }] in the [[route]]";
-                world.ledger.changes(
-                    directive.line,
-                    "an error is answered by a page from a file, and not by another location or URL",
-                    todo,
-                );
-            }
-        }
-    }
-    for other in levels.iter().flat_map(|level| level.iter()).filter(|d| d.name() == "error_page") {
-        if !world.ledger.is_settled(other.line) {
-            world.ledger.dropped(other.line, "lines of an inner block replace it, as in NGINX");
-        }
-    }
-    (pages, used)
-}
-
-fn listeners(
-    http: &[Directive],
-    servers: &[Server<'_>],
-    defaults: &Defaults,
-    world: &mut World<'_>,
-) -> Vec<((String, bool), Listener)> {
+fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) -> Vec<((String, bool), Listener)> {
     let mut listeners: Vec<((String, bool), Listener)> = Vec::new();
     for server in servers {
         let levels: [&[Directive]; 2] = [http, server.directive.inner()];
@@ -345,7 +308,7 @@ fn listeners(
                 listeners.push((key.clone(), Listener { name, bind: vec![key.0.clone()], ..Listener::default() }));
                 listeners.len() - 1
             });
-            let is_default = defaults.get(&key) == Some(&server.directive.line);
+            let is_default = default_of(&key, servers) == Some(server.directive.line);
             let listener = &mut listeners[at].1;
             if listen.is_h2c {
                 listener.set.put(key!("h2c"), true);

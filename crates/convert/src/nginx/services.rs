@@ -1,28 +1,49 @@
 //! `auth_request` and `mirror`: sub-requests to a location, which become keys of a route with a pool.
 
 use super::lexer::Directive;
-use super::variable::Constants;
+use super::tree::Tree;
+use super::variable::Scope;
 use super::world::{World, group, single, split_uri};
 use crate::ledger::Line;
 use crate::model::{Draft, RouteKeys, Value};
 use crate::protection::{close, closed_by};
 use evenkeel_config::plan::{ForwardAuth, Mirror};
+use std::collections::BTreeMap;
+
+/// Locations of a server that sub-requests lead to, by their paths.
+pub(super) fn asked<'d>(levels: &[&'d [Directive]], tree: &Tree<'d>) -> BTreeMap<&'d str, &'d Directive> {
+    fn paths<'d>(level: &'d [Directive], is_server: bool, all: &mut Vec<&'d str>) {
+        for directive in level {
+            if matches!(directive.name(), "auth_request" | "mirror") && directive.word(1) != "off" {
+                all.push(directive.word(1));
+            }
+            if is_server {
+                paths(directive.inner(), true, all);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for (depth, level) in levels.iter().enumerate() {
+        paths(level, depth + 1 == levels.len(), &mut all);
+    }
+    all.into_iter().filter_map(|path| Some((path, tree.at(path)?.directive))).collect()
+}
 
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
 /// Adds `forward_auth` and `mirror` for a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
+pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
-            _ => auth_request(directive, levels, constants, set, world),
+            _ => auth_request(directive, levels, scope, set, world),
         }
     }
     if let [directive, others @ ..] = &group(levels, "mirror")[..] {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
-            _ => mirror(directive, constants, set, world),
+            _ => mirror(directive, scope, set, world),
         }
         for other in others {
             world.ledger.changes(
@@ -47,11 +68,11 @@ pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut Rou
 fn auth_request(
     directive: &Directive,
     levels: &[&[Directive]],
-    constants: &Constants,
+    scope: &Scope,
     set: &mut RouteKeys,
     world: &mut World<'_>,
 ) {
-    let Some((pass, pool, uri)) = service(directive, constants, world) else {
+    let Some((pass, pool, uri)) = service(directive, scope, world) else {
         let reason = "the location that it names does not lead to one pool";
         return closed_by(directive.line, reason, set, world.ledger);
     };
@@ -120,9 +141,9 @@ fn copied(levels: &[&[Directive]], world: &mut World<'_>) -> Vec<Value> {
     names
 }
 
-fn mirror(directive: &Directive, constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
+fn mirror(directive: &Directive, scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let todo = "mirror = { pool = \"shadow\" } in the [[route]]";
-    match service(directive, constants, world) {
+    match service(directive, scope, world) {
         Some((pass, pool, "$request_uri")) => {
             set.put(key!("mirror"), Draft::<Mirror>::one(key!("pool"), pool));
             world.ledger.carried(pass);
@@ -136,12 +157,12 @@ fn mirror(directive: &Directive, constants: &Constants, set: &mut RouteKeys, wor
 }
 
 /// The line of the `proxy_pass` of a service, its pool, and the part of its URL behind the host.
-fn service<'d>(directive: &Directive, constants: &Constants, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
+fn service<'d>(directive: &Directive, scope: &Scope, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
     let location = *world.services.get(directive.word(1))?;
     let pass = location.inner().iter().find(|inner| inner.name() == "proxy_pass")?;
     let (scheme, rest) = pass.word(1).split_once("://")?;
     let (authority, uri) = split_uri(rest);
-    let forward = world.forward(scheme, authority, constants, pass.line)?;
+    let forward = world.forward(scheme, authority, scope, pass.line)?;
     settle(location, world);
     Some((pass.line, forward.pool, uri))
 }

@@ -3,7 +3,7 @@
 use super::lexer::Directive;
 use super::listen::address;
 use super::time::milliseconds;
-use super::variable::{self, Constants};
+use super::variable::{self, Scope};
 use super::world::{World, group, single};
 use crate::limits::put_time;
 use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, cert_files};
@@ -58,11 +58,11 @@ fn server<'d>(server: &'d Directive, stream: &'d [Directive], world: &mut World<
         return world.ledger.changes(server.line, "it has no proxy_pass", "write a listener and a pool by hand");
     };
     preread(&levels, world);
-    let constants = Constants::new();
+    let scope = Scope::default();
     let by_map = variable::only(pass.word(1)).and_then(|name| world.maps.get(name)).copied();
     match by_map {
         Some(map) => by_name(map, pass, &mut listener, &levels, world),
-        None => match world.forward("tcp", pass.word(1), &constants, pass.line) {
+        None => match world.forward("tcp", pass.word(1), &scope, pass.line) {
             Some(forward) => {
                 world.ledger.carried(pass.line);
                 settings(&forward.pool, &levels, &mut listener, world);
@@ -109,7 +109,7 @@ fn by_name(map: &Directive, pass: &Directive, listener: &mut Listener, levels: &
             world.ledger.changes(line.line, "sessions are routed by fixed server names and wildcards only", todo);
             continue;
         }
-        let Some(forward) = world.forward("tcp", value, &Constants::new(), line.line) else {
+        let Some(forward) = world.forward("tcp", value, &Scope::default(), line.line) else {
             world.ledger.changes(line.line, format!("\"{value}\" is not an endpoint"), "write a pool by hand");
             continue;
         };

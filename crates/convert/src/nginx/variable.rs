@@ -1,26 +1,43 @@
 //! Values with variables, `$host` and `${host}`, in the spelling of evenkeel: `{host}`.
 
-use crate::model::{Cond, Key, Test, braced};
+use super::table::Tables;
+use crate::model::braced;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// Constants that `set` gives a name.
-pub(super) type Constants = BTreeMap<String, String>;
+/// Variables that have a value at a point of a configuration.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    /// Values that `set` gave, in which only variables of NGINX are left.
+    set: BTreeMap<String, String>,
+    /// Names that some `set` of the server gives. They are empty until then.
+    declared: Rc<Vec<String>>,
+    pub tables: Rc<Tables>,
+    /// Path that a rewrite made, `None` in it if that depends on the request.
+    pub uri: Option<Option<String>>,
+    /// Number of groups of the expression of the location, with the whole as one; 0 without an expression.
+    pub groups: usize,
+}
 
 const VARIABLES: &[(&str, &str)] = &[
     ("remote_addr", "{client.ip}"),
+    ("binary_remote_addr", "{client.ip}"),
     ("realip_remote_addr", "{client.ip}"),
     ("remote_port", "{client.port}"),
     ("remote_user", "{user}"),
     ("scheme", "{scheme}"),
     ("host", "{host}"),
-    ("http_host", "{host}"),
+    ("http_host", "{header.Host}"),
     ("server_port", "{port}"),
     ("request_method", "{method}"),
+    ("request_uri", "{request_uri}"),
     ("uri", "{path}"),
     ("document_uri", "{path}"),
     ("request_id", "{request_id}"),
     ("args", "{query}"),
     ("query_string", "{query}"),
+    ("content_type", "{header.Content-Type}"),
+    ("content_length", "{header.Content-Length}"),
     ("ssl_protocol", "{tls.version}"),
     ("ssl_cipher", "{tls.cipher}"),
     ("ssl_server_name", "{tls.server_name}"),
@@ -30,12 +47,43 @@ const VARIABLES: &[(&str, &str)] = &[
     ("status", "{status}"),
 ];
 
-/// Reads a value. `request_uri` becomes the path alone. The flag is true if its query belongs to the value.
+impl Scope {
+    pub fn new(tables: Rc<Tables>, declared: Vec<String>) -> Scope {
+        Scope { tables, declared: Rc::new(declared), ..Scope::default() }
+    }
+
+    /// The scope behind `set $NAME VALUE`.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let value = self.expanded(value);
+        self.set.insert(name.to_string(), value);
+    }
+
+    /// Text in which variables of `set` are replaced by their values.
+    pub fn expanded(&self, text: &str) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let (name, after) = name(&rest[at + 1..]);
+            match self.set.get(name) {
+                Some(value) => out.push_str(value),
+                None if self.declared.iter().any(|declared| declared == name) => {}
+                // Braces keep what follows out of the name.
+                None if !name.is_empty() => out.push_str(&format!("${{{name}}}")),
+                None => out.push('$'),
+            }
+            rest = after;
+        }
+        out + rest
+    }
+}
+
+/// Reads a value.
 ///
 /// # Errors
 /// Variable that has no counterpart.
-pub(super) fn read(value: &str, constants: &Constants) -> Result<(String, bool), String> {
-    let (mut out, mut rest, mut has_query) = (String::new(), value, false);
+pub(super) fn read(value: &str, scope: &Scope) -> Result<String, String> {
+    let expanded = scope.expanded(value);
+    let (mut out, mut rest) = (String::new(), expanded.as_str());
     while let Some(at) = rest.find('$') {
         out.push_str(&braced(&rest[..at]));
         rest = &rest[at + 1..];
@@ -43,20 +91,12 @@ pub(super) fn read(value: &str, constants: &Constants) -> Result<(String, bool),
         rest = after;
         match name {
             "" => out.push('$'),
-            "request_uri" => {
-                has_query = true;
-                out.push_str("{path}");
-            }
-            // `?` in front of them is written only where there is a query.
-            "is_args" => has_query = true,
-            "args" | "query_string" if has_query => {}
-            name if constants.contains_key(name) => out.push_str(&braced(&constants[name])),
             name if is_environment(name) => out.push_str(&format!("${{{name}}}")),
-            name => out.push_str(&variable(name).ok_or_else(|| format!("`${name}` has no counterpart"))?),
+            name => out.push_str(&variable(name, scope)?),
         }
     }
     out.push_str(&braced(rest));
-    Ok((out, has_query))
+    Ok(out)
 }
 
 /// True for names in capitals, which no variable of NGINX has: they are for envsubst.
@@ -70,21 +110,43 @@ fn name(text: &str) -> (&str, &str) {
     if let Some((name, after)) = text.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
         return (name, after);
     }
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        return text.split_at(1);
+    }
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     text.split_at(end)
 }
 
-fn variable(name: &str) -> Option<String> {
+/// A variable of NGINX as evenkeel writes it.
+fn variable(name: &str, scope: &Scope) -> Result<String, String> {
+    if matches!(name, "uri" | "document_uri")
+        && let Some(uri) = &scope.uri
+    {
+        return uri.as_deref().map(braced).ok_or_else(|| "a rewrite changed `$uri` before".to_string());
+    }
+    if let Ok(number) = name.parse::<usize>()
+        && number > 0
+        && scope.groups > 0
+    {
+        return Ok(if number < scope.groups { format!("{{{name}}}") } else { String::new() });
+    }
     if let Some((_, variable)) = VARIABLES.iter().find(|(own, _)| *own == name) {
-        return Some(variable.to_string());
+        return Ok(variable.to_string());
     }
-    if let Some(field) = name.strip_prefix("http_") {
-        return Some(format!("{{header.{}}}", field_of(field)));
+    if let Some(table) = scope.tables.value(name, scope) {
+        return table.map(|name| format!("{{map.{name}}}"));
     }
-    if let Some(cookie) = name.strip_prefix("cookie_") {
-        return Some(format!("{{cookie.{cookie}}}"));
+    let prefixed = [("http_", "header."), ("cookie_", "cookie."), ("arg_", "query.")];
+    for (prefix, of) in prefixed {
+        if let Some(rest) = name.strip_prefix(prefix) {
+            let rest = if of == "header." { field_of(rest) } else { rest.to_string() };
+            return Ok(format!("{{{of}{rest}}}"));
+        }
     }
-    name.strip_prefix("arg_").map(|argument| format!("{{query.{argument}}}"))
+    if scope.groups > 0 && scope.tables.groups.iter().any(|group| group == name) {
+        return Ok(format!("{{path.{name}}}"));
+    }
+    Err(format!("`${name}` has no counterpart"))
 }
 
 /// `x_request_id` as a name of a field: `X-Request-Id`.
@@ -96,17 +158,18 @@ pub(super) fn field_of(name: &str) -> String {
     name.split('_').map(capital).collect::<Vec<_>>().join("-")
 }
 
-/// The value of a text with the constants that `set` gives, and variables of the environment, filled in.
-pub(super) fn constant(text: &str, constants: &Constants) -> Option<String> {
-    let (mut out, mut rest) = (String::new(), text);
+/// The value of a text with the constants that `set` gives, and variables of the environment, filled in. `None` if it has
+/// other variables.
+pub(super) fn constant(text: &str, scope: &Scope) -> Option<String> {
+    let expanded = scope.expanded(text);
+    let (mut out, mut rest) = (String::new(), expanded.as_str());
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
         let (name, after) = name(&rest[at + 1..]);
-        match constants.get(name) {
-            Some(value) => out.push_str(value),
-            None if name.is_empty() => out.push('$'),
-            None if is_environment(name) => out.push_str(&format!("${{{name}}}")),
-            None => return None,
+        match name.is_empty() {
+            true => out.push('$'),
+            false if is_environment(name) => out.push_str(&format!("${{{name}}}")),
+            false => return None,
         }
         rest = after;
     }
@@ -119,78 +182,27 @@ pub(super) fn only(text: &str) -> Option<&str> {
     (after.is_empty() && !name.is_empty()).then_some(name)
 }
 
-/// Condition that a variable has a value, given as in `map`: fixed text, `~regex`, `~*regex`.
-///
-/// # Errors
-/// Reason why it cannot be written.
-pub(super) fn condition(variable: &str, value: &str) -> Result<Cond, String> {
-    let key = match variable {
-        "host" | "http_host" | "ssl_preread_server_name" | "ssl_server_name" => Key::Host,
-        "scheme" => Key::Scheme,
-        "request_method" => Key::Method,
-        "uri" | "document_uri" | "request_uri" => Key::Path,
-        "remote_addr" => Key::Client,
-        name => match (name.strip_prefix("http_"), name.strip_prefix("cookie_"), name.strip_prefix("arg_")) {
-            (Some(field), ..) => Key::Header(field_of(field)),
-            (_, Some(cookie), _) => Key::Cookie(cookie.to_string()),
-            (.., Some(argument)) => Key::Query(argument.to_string()),
-            _ => return Err(format!("`${variable}` is not a condition of routes")),
-        },
-    };
-    let Some(regex) = value.strip_prefix('~') else {
-        let is_named = matches!(key, Key::Header(_) | Key::Cookie(_) | Key::Query(_));
-        return Ok(match value.is_empty() && is_named {
-            true => Cond::new(key, Test::Present).negate(),
-            false if key == Key::Host => host(&value.to_ascii_lowercase()),
-            false => Cond::one_of(key, [value]),
-        });
-    };
-    let (regex, ignore_case) = regex.strip_prefix('*').map_or((regex, false), |regex| (regex, true));
-    crate::expression::foreign(regex)?;
-    let key = if key == Key::Host { Key::Header("Host".to_string()) } else { key };
-    match key {
-        Key::Header(_) | Key::Cookie(_) | Key::Query(_) | Key::Path => {
-            Ok(Cond::new(key, Test::Regex(crate::expression::whole(regex, ignore_case))))
-        }
-        Key::Method
-            if regex.trim_matches(['^', '$', '(', ')']).bytes().all(|b| b.is_ascii_uppercase() || b == b'|') =>
-        {
-            Ok(Cond::one_of(Key::Method, regex.trim_matches(['^', '$', '(', ')']).split('|')))
-        }
-        _ => Err(format!("`${variable}` is not matched by expressions")),
-    }
-}
-
-/// Condition for a host as in `server_name` and `map`: `.x` is a domain and all below it, `x.*` any ending.
-fn host(value: &str) -> Cond {
-    match (value.strip_prefix('.'), value.strip_suffix('*')) {
-        (Some(domain), _) => Cond::one_of(Key::Host, [domain.to_string(), format!("*.{domain}")]),
-        (_, Some(start)) if start.ends_with('.') => {
-            Cond::new(Key::Header("Host".to_string()), Test::Begins(start.to_string()))
-        }
-        _ => Cond::one_of(Key::Host, [value]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn variables_are_respelled() {
-        let constants = Constants::from([("up".to_string(), "app".to_string())]);
-        for (value, text, has_query) in [
-            ("$remote_addr", "{client.ip}", false),
-            ("https://$host$request_uri", "https://{host}{path}", true),
-            ("$uri$is_args$args", "{path}", true),
-            ("$http_x_request_id", "{header.X-Request-Id}", false),
-            ("a {b} $up ${scheme}s", "a {{b}} app {scheme}s", false),
-            ("${DOMAIN}", "${DOMAIN}", false),
+        let mut scope = Scope::default();
+        scope.set("up", "app");
+        scope.set("both", "$up-$host");
+        for (value, text) in [
+            ("$remote_addr", "{client.ip}"),
+            ("https://$host$request_uri", "https://{host}{request_uri}"),
+            ("$http_x_request_id", "{header.X-Request-Id}"),
+            ("a {b} $up ${scheme}s", "a {{b}} app {scheme}s"),
+            ("${DOMAIN}", "${DOMAIN}"),
+            ("${both}x", "app-{host}x"),
         ] {
-            assert_eq!(read(value, &constants), Ok((text.to_string(), has_query)), "{value}");
+            assert_eq!(read(value, &scope), Ok(text.to_string()), "{value}");
         }
-        assert!(read("$upstream_addr", &constants).is_err());
-        assert_eq!(constant("http://$up:80", &constants), Some("http://app:80".to_string()));
-        assert_eq!(constant("$host", &constants), None);
+        assert!(read("$upstream_addr", &scope).is_err() && read("$1", &scope).is_err());
+        assert_eq!(constant("http://$up:80", &scope), Some("http://app:80".to_string()));
+        assert_eq!(constant("$host", &scope), None);
     }
 }

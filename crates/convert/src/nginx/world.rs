@@ -1,11 +1,13 @@
 //! Names that every part of the translation looks up: upstreams, maps, zones, constants, the book; and pools as they are made.
 
 use super::lexer::Directive;
+use super::table::Tables;
 use super::upstream;
-use super::variable::{self, Constants};
+use super::variable::{self, Scope};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Pool, Target, name_of, pool_names};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// A zone of `limit_req_zone` or `limit_conn_zone`: its key, and its rate as `10r/s`.
 #[derive(Clone, Debug)]
@@ -27,6 +29,9 @@ pub(super) struct World<'d> {
     pub cache_memory: u64,
     /// Locations that sub-requests of the server at hand lead to.
     pub services: BTreeMap<&'d str, &'d Directive>,
+    pub tables: Rc<Tables>,
+    /// Number of routes for error pages.
+    pub pages: usize,
     pub target: Target,
     /// Names of the pools that were made for addresses.
     names: BTreeSet<String>,
@@ -51,6 +56,8 @@ impl<'d> World<'d> {
             caches: BTreeMap::new(),
             cache_memory: 0,
             services: BTreeMap::new(),
+            tables: Rc::new(Tables::read(http)),
+            pages: 0,
             target: Target::default(),
             names: BTreeSet::new(),
             made: BTreeMap::new(),
@@ -82,8 +89,8 @@ impl<'d> World<'d> {
 
     /// Returns the pool for a URL, given the text behind `://`, and makes it if needed. `line` is the directive that
     /// names it.
-    pub fn forward(&mut self, scheme: &str, authority: &str, constants: &Constants, line: Line) -> Option<Forward> {
-        let authority = variable::constant(authority, constants)?;
+    pub fn forward(&mut self, scheme: &str, authority: &str, scope: &Scope, line: Line) -> Option<Forward> {
+        let authority = variable::constant(authority, scope)?;
         let is_tls = matches!(scheme, "https" | "grpcs");
         let is_h2 = scheme.starts_with("grpc");
         let known = self.upstreams.get(authority.as_str()).copied();
@@ -167,8 +174,10 @@ pub(super) fn split_uri(rest: &str) -> (&str, &str) {
         };
     }
     // A variable behind the host begins the path.
-    let at = rest
-        .find('/')
-        .or_else(|| rest.get(1..).and_then(|tail| tail.find("$request_uri").or(tail.find("$uri"))).map(|n| n + 1));
+    let at = rest.find('/').or_else(|| {
+        rest.get(1..)
+            .and_then(|tail| tail.find("${request_uri").or(tail.find("${uri")).or(tail.find("${1")))
+            .map(|n| n + 1)
+    });
     rest.split_at(at.unwrap_or(rest.len()))
 }

@@ -9,7 +9,7 @@ use crate::tree::{Node, Text, without};
 use crate::verdict::{Side, difference, is_opened};
 use evenkeel_convert::{Ask, asks};
 use evenkeel_peers::own_addr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ pub const ASKS: usize = 30;
 pub enum Judged {
     /// The original does not accept the configuration, with its message.
     Invalid(String),
-    /// Both do the same. `named` is the number of nodes that the report named and that were taken out until it was.
+    /// Both do the same. `named` has the reasons of lines that the report named and that were taken out until it was.
     Same {
-        named: usize,
+        named: Vec<String>,
     },
     Finding(Finding),
 }
@@ -86,21 +86,22 @@ impl Placed {
 /// Judges a configuration: without the lines that its report names, if there is a difference with them.
 pub fn judge(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints) -> Judged {
     let mut nodes = nodes.to_vec();
-    let mut named = 0;
+    let mut named: Vec<String> = Vec::new();
     loop {
         let text = Text::of(&nodes, grammar.style);
         let (finding, lines) = match once(grammar, &text.text, seed, endpoints) {
-            Once::Invalid(why) if named == 0 => return Judged::Invalid(why),
+            Once::Invalid(why) if named.is_empty() => return Judged::Invalid(why),
             // What is left of it is no configuration.
             Once::Invalid(_) | Once::Same => return Judged::Same { named },
             Once::Always(finding) => return Judged::Finding(finding),
             Once::Differs(finding, lines) => (finding, lines),
         };
-        let gone = text.nodes_at(&lines);
+        let gone = text.nodes_at(&lines.keys().copied().collect());
         if gone.is_empty() {
             return Judged::Finding(finding);
         }
-        named += gone.len();
+        let at: BTreeSet<usize> = gone.iter().flat_map(|node| text.lines_of(*node)).collect();
+        named.extend(lines.into_iter().filter(|(line, _)| at.contains(line)).map(|(_, reason)| reason));
         nodes = without(&nodes, &gone);
         if Text::of(&nodes, grammar.style).len() == 0 {
             return Judged::Same { named };
@@ -114,7 +115,7 @@ enum Once {
     /// A difference that no line of a report allows.
     Always(Finding),
     /// A difference, and the lines that the report names.
-    Differs(Finding, BTreeSet<usize>),
+    Differs(Finding, BTreeMap<usize, String>),
 }
 
 fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once {
@@ -135,7 +136,8 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     let ours = match Ours::start(grammar.from, &here.text, dir_here.path()) {
         Ok(ours) => ours,
         Err(Refused(why)) => {
-            let kind = "`check` refuses the conversion".to_string();
+            let code = why.split_once("error[").and_then(|(_, rest)| rest.split(']').next()).unwrap_or("at its start");
+            let kind = format!("`check` refuses the conversion: {code}");
             return Once::Always(Finding { text: format!("{kind}:\n{why}\nof\n{text}"), kind });
         }
     };
@@ -172,7 +174,9 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     drop(original);
     match first {
         None => Once::Same,
-        Some(finding) => Once::Differs(finding, ours.report.named().map(|item| item.line).collect()),
+        Some(finding) => {
+            Once::Differs(finding, ours.report.named().map(|item| (item.line, item.reason.clone())).collect())
+        }
     }
 }
 

@@ -10,6 +10,9 @@ use evenkeel_peers::installed;
 use std::collections::BTreeMap;
 use std::env;
 
+/// Reasons of a report that are printed, the most frequent first.
+const REASONS: usize = 12;
+
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
@@ -23,13 +26,21 @@ pub fn run(grammar: &Grammar) {
     let most = number("EVENKEEL_JUDGE_FINDINGS", 10) as usize;
     let endpoints = Endpoints::start();
     let mut findings: BTreeMap<String, (usize, u64, String)> = BTreeMap::new();
+    let mut why: BTreeMap<String, usize> = BTreeMap::new();
     let (mut same, mut named, mut invalid) = (0, 0, BTreeMap::<String, usize>::new());
     for seed in first..first + cases {
         let nodes = (grammar.generate)(&mut Dice::new(seed));
         match judge(grammar, &nodes, seed, &endpoints) {
-            Judged::Invalid(why) => *invalid.entry(why).or_default() += 1,
-            Judged::Same { named: 0 } => same += 1,
-            Judged::Same { .. } => named += 1,
+            Judged::Invalid(why) => {
+                // Messages differ by the folder of the test.
+                let why = why.lines().last().unwrap_or_default().split(" in /").next().unwrap_or_default().to_string();
+                *invalid.entry(why).or_default() += 1;
+            }
+            Judged::Same { named: reasons } if reasons.is_empty() => same += 1,
+            Judged::Same { named: reasons } => {
+                named += 1;
+                reasons.into_iter().for_each(|reason| *why.entry(reason).or_default() += 1);
+            }
             Judged::Finding(finding) => match findings.get_mut(&finding.kind) {
                 Some((n, ..)) => *n += 1,
                 None => {
@@ -49,6 +60,14 @@ pub fn run(grammar: &Grammar) {
         grammar.from,
         findings.len()
     );
+    let mut most_named: Vec<(&String, &usize)> = why.iter().collect();
+    most_named.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    for (why, n) in most_named.into_iter().take(REASONS) {
+        eprintln!("named {n} times: {why}");
+    }
+    for (why, n) in &invalid {
+        eprintln!("refused by the original {n} times: {why}");
+    }
     for (kind, (n, seed, text)) in &findings {
         eprintln!("---- {kind}: {n} times, first with seed {seed}\n{text}");
     }

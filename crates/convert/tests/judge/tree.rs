@@ -74,6 +74,12 @@ impl Text {
         self.lines.iter().enumerate().filter(|(_, node)| at(node)).map(|(number, _)| number).collect()
     }
 
+    /// First and last line of a node.
+    pub fn lines_of(&self, number: usize) -> [usize; 2] {
+        let (first, last) = self.lines[number];
+        [first, last]
+    }
+
     pub fn len(&self) -> usize {
         self.lines.len()
     }

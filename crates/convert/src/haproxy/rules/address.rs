@@ -1,7 +1,7 @@
 //! Rules on the client's address. HAProxy takes the first rule that holds, and `access` the longest network that contains
 //! the address, so the lists are computed anew: no client that HAProxy refuses is let in.
 
-use crate::haproxy::acl::Conj;
+use crate::haproxy::logic::Conj;
 use crate::ledger::Line;
 use crate::model::{Cond, Draft, Key, Test};
 use evenkeel_config::plan::Access;
@@ -327,14 +327,18 @@ mod tests {
     use super::*;
     use crate::haproxy::acl::{Acls, condition};
     use crate::haproxy::lexer::words;
-    use crate::model::Value;
+    use crate::haproxy::samples::Context;
+    use crate::model::{Maps, Value};
+    use evenkeel_config::NoFiles;
     use evenkeel_config::draft::KeyOf;
 
     /// Rules such as `deny if { src 10.0.0.0/8 }`.
     fn rules(lines: &[&str]) -> Vec<AddressRule> {
         let each = lines.iter().flat_map(|line| {
             let words = words(line);
-            let conjs = condition(&words[1..], &Acls::new()).expect(line);
+            let maps = Maps::default();
+            let context = Context { maps: &maps, files: &NoFiles, port: None };
+            let conjs = condition(&words[1..], &Acls::new(), &context).alternatives(&maps).expect(line);
             let lets_in = words[0] == "allow";
             let stage = if words[0] == "reject" { Stage::Connection } else { Stage::Request };
             conjs.into_iter().map(move |conj| AddressRule::of(&conj, Line::none(), stage, lets_in, 403).expect("plain"))

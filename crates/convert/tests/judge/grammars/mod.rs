@@ -1,6 +1,8 @@
 //! Grammars of random configurations, for each program.
 
+mod caddy;
 mod haproxy;
+mod nginx;
 
 use crate::dice::Dice;
 use crate::tree::{Node, Style};

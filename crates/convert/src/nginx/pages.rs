@@ -1,0 +1,136 @@
+//! `error_page`: pages for errors of NGINX itself, and of endpoints with `proxy_intercept_errors`.
+
+use super::answer;
+use super::lexer::Directive;
+use super::program::{Routes, State};
+use super::rewrite::find;
+use super::tree::Location;
+use super::variable::Scope;
+use super::world::{group, single};
+use crate::model::{Action, Draft, Match, RouteKeys, Value};
+use evenkeel_config::plan::ErrorPage;
+
+const TODO: &str = "error_pages = [{ status = [502], file = \"FILE.html\" }] in the [[route]]";
+
+/// Adds `error_pages` to a route with these levels.
+pub(super) fn read<'d>(levels: &[&'d [Directive]], scope: &Scope, set: &mut RouteKeys, routes: &mut Routes<'_, 'd>) {
+    let lines = group(levels, "error_page");
+    if lines.is_empty() || routes.is_page {
+        return;
+    }
+    let mut pages: Vec<Value> = Vec::new();
+    let mut statuses: Vec<u64> = Vec::new();
+    for directive in lines {
+        let own: Vec<u64> = directive.from(1).iter().filter_map(|word| word.parse().ok()).collect();
+        let new: Vec<u64> =
+            own.iter().copied().filter(|status| (400..600).contains(status) && !statuses.contains(status)).collect();
+        if new.is_empty() {
+            let reason = "its statuses have a page already, or are not errors";
+            routes.world.ledger.changes(directive.line, reason, TODO);
+            continue;
+        }
+        match page(directive, &new, levels, scope, routes) {
+            Ok(entries) => {
+                routes.world.ledger.carried(directive.line);
+                pages.extend(entries);
+                statuses.extend(new);
+            }
+            Err(reason) => routes.world.ledger.changes(directive.line, reason, TODO),
+        }
+    }
+    if pages.is_empty() {
+        return;
+    }
+    set.put(key!("error_pages"), Value::List(pages));
+    if single(levels, "proxy_intercept_errors").is_some_and(|d| d.word(1) == "on") {
+        set.put(key!("intercept"), Value::List(statuses.into_iter().map(Value::Int).collect()));
+    }
+}
+
+/// Entries of `error_pages` for a line.
+fn page<'d>(
+    directive: &Directive,
+    statuses: &[u64],
+    levels: &[&'d [Directive]],
+    scope: &Scope,
+    routes: &mut Routes<'_, 'd>,
+) -> Result<Vec<Value>, String> {
+    let target = directive.words.last().map_or("", String::as_str);
+    let equal = directive.from(1).iter().find_map(|word| word.strip_prefix('='));
+    let sent = match equal {
+        Some("") => Some(None),
+        Some(status) => Some(Some(status.parse::<u64>().map_err(|_| "its status is not a number")?)),
+        None => None,
+    };
+    if target.contains('$') && !target.contains("://") {
+        return Err("its target has a variable".into());
+    }
+    let list = |of: &[u64]| Value::List(of.iter().copied().map(Value::Int).collect());
+    if target.contains("://") {
+        let status = sent.flatten().filter(|status| (301..309).contains(status)).unwrap_or(302);
+        let action = Action::Redirect(answer::redirect(target, status, scope, levels, routes.port)?);
+        let name = routes.page(|routes| routes.push(Match::default(), action, Draft::default(), directive.line));
+        let name = name.ok_or("it is not one route")?;
+        return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
+    }
+    let tree = routes.tree;
+    let location = match target.starts_with('@') {
+        true => tree.named.get(target),
+        false => find(&tree.top, target, true)?,
+    };
+    let location = location.ok_or("no location takes its page")?;
+    if let Some(root) =
+        single(&location.levels, "root").filter(|_| !super::tree::passes(location) && !target.starts_with('@'))
+    {
+        return file(directive, root, target, sent, statuses, location, routes);
+    }
+    let is_refused = location.directive.inner().iter().any(|d| d.name() == "deny")
+        || answer::refuses(location.directive) && !location.directive.inner().iter().any(|d| d.name() == "internal");
+    if is_refused {
+        return Err("the location with its page may refuse requests, too".into());
+    }
+    let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
+    let name = name.ok_or("the location with its page is not one route")?;
+    let is_named = target.starts_with('@');
+    let entry = |of: &[u64]| {
+        let entry: Draft<ErrorPage> = Draft::one(key!("status"), list(of)).with(key!("route"), name.as_str());
+        if is_named { entry } else { entry.with(key!("path"), target) }
+    };
+    Ok(match (sent, is_named) {
+        (Some(Some(status)), _) => vec![entry(statuses).with(key!("send_status"), status).into()],
+        (Some(None), true) | (None, false) => vec![entry(statuses).into()],
+        (Some(None), false) => return Err("the status of its page cannot be kept together with its path".into()),
+        // A route without a path sends its own status.
+        (None, true) => {
+            statuses.iter().map(|status| entry(&[*status]).with(key!("send_status"), *status).into()).collect()
+        }
+    })
+}
+
+/// A page that a location has on the disk.
+fn file<'d>(
+    directive: &Directive,
+    root: &Directive,
+    target: &str,
+    sent: Option<Option<u64>>,
+    statuses: &[u64],
+    location: &Location<'d>,
+    routes: &mut Routes<'_, 'd>,
+) -> Result<Vec<Value>, String> {
+    let file = format!("{}{target}", root.word(1).trim_end_matches('/'));
+    let statuses_of = Value::List(statuses.iter().copied().map(Value::Int).collect());
+    let mut page: Draft<ErrorPage> = Draft::one(key!("status"), statuses_of).with(key!("file"), file);
+    if let Some(status) = sent {
+        page.put(key!("send_status"), status.unwrap_or(200));
+    }
+    let ledger = &mut routes.world.ledger;
+    ledger.carried(location.directive.line);
+    for inner in location.directive.inner() {
+        ledger.dropped_instead(inner.line, "the page is named by its file");
+    }
+    ledger.dropped(
+        directive.line,
+        "the page is for evenkeel's own answers; errors of endpoints pass as they are, as in NGINX without proxy_intercept_errors",
+    );
+    Ok(vec![page.into()])
+}
