@@ -96,6 +96,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     leave_listeners_out(&mut target);
     name_apart(&mut target);
     read_paths(&mut target, from);
+    comment_once(&mut target);
     if ledger.has_decisions() {
         mark_closed(&mut target);
     }
@@ -107,6 +108,13 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
 
 fn report(name: &str, from: From, ledger: Ledger) -> Report {
     Report { from: Some(from), name: name.to_string(), ..ledger.into_report() }
+}
+
+/// Keeps the first of equal comments on routes, and on pools.
+fn comment_once(target: &mut Target) {
+    let mut seen = BTreeSet::new();
+    target.routes.iter_mut().for_each(|route| route.comments.retain(|comment| seen.insert(comment.clone())));
+    target.pools.iter_mut().for_each(|pool| pool.comments.retain(|comment| seen.insert(comment.clone())));
 }
 
 /// Writes above each route that is closed that it waits for a decision.

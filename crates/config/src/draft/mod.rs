@@ -211,6 +211,11 @@ impl<T: Drafted> Draft<T> {
         let _ = writeln!(out, "\n{header}");
         self.entries.write(out);
     }
+
+    /// Appends the keys to the table that was written last, which has none of them.
+    pub fn write_more(&self, out: &mut String) {
+        self.entries.write(out);
+    }
 }
 
 impl Draft<File> {

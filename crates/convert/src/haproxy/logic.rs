@@ -1,7 +1,7 @@
 //! Conditions as formulas over tests of a request, and their alternatives.
 
 use super::criteria::{Atom, Rate};
-use crate::model::{Apart, Cond, Key, Maps, Match};
+use crate::model::{Apart, Cond, Key, Maps, Match, Test};
 
 /// Most alternatives that a condition is multiplied out to.
 const ALTERNATIVES: usize = 64;
@@ -51,6 +51,20 @@ impl From<Cond> for Expr {
     }
 }
 
+/// Adds the values of a list to another list for the same part of a request. Returns the test if it is none.
+fn join(one: &mut Atom, other: Atom) -> Option<Atom> {
+    match (one, other) {
+        (
+            Atom::Is(Cond { key, test: Test::OneOf(values), negated: false }),
+            Atom::Is(Cond { key: same, test: Test::OneOf(more), negated: false }),
+        ) if *key == same && matches!(key, Key::Client | Key::Host | Key::Method) => {
+            values.extend(more);
+            None
+        }
+        (_, other) => Some(other),
+    }
+}
+
 /// Literals that hold together.
 type Product = Vec<(Atom, bool)>;
 
@@ -81,6 +95,15 @@ impl Expr {
             (Expr::Const(true), _) | (_, Expr::Const(true)) => Expr::Const(true),
             (Expr::Const(false), other) | (other, Expr::Const(false)) => other,
             (one, other) if one == other => one,
+            // As of the lines of an ACL, of which there may be thousands.
+            (Expr::Is(mut one), Expr::Is(other)) => match join(&mut one, *other) {
+                None => Expr::Is(one),
+                Some(other) => Expr::Any(vec![Expr::Is(one), other.into()]),
+            },
+            (Expr::Any(mut all), other) => {
+                all.push(other);
+                Expr::Any(all)
+            }
             (one, other) => Expr::Any(vec![one, other]),
         }
     }

@@ -103,8 +103,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         let lines = [section.line].into_iter().chain(section.items.iter().map(|item| item.line));
         lines.for_each(|line| ledger.dropped(line, "no frontend, backend or listen starts from these defaults"));
     }
-    let text = target.to_toml();
-    target.maps = maps.used_in(&text);
+    let maps = maps.used_in(|| target.clone().to_toml());
+    target.maps = maps;
     target
 }
 
