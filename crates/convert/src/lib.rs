@@ -122,11 +122,16 @@ fn leave_listeners_out(target: &mut Target) {
     }
 }
 
+/// True for a part of a request that may depend on its path.
+fn is_of_path(key: &Key) -> bool {
+    matches!(key, Key::Path | Key::Map(_))
+}
+
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
     if target.root.has(key!("defaults.paths"))
-        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
+        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| is_of_path(&cond.key)))
     {
         return;
     }

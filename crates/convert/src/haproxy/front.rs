@@ -242,13 +242,7 @@ impl Front<'_> {
     }
 
     /// Routes to the backend of a rule. Returns filters that refuse, behind it, clients who would have gone there.
-    fn use_backend(
-        &self,
-        item: &Item,
-        rules: &Rules,
-        routes: &mut Vec<Route>,
-        ledger: &mut Ledger,
-    ) -> Rules {
+    fn use_backend(&self, item: &Item, rules: &Rules, routes: &mut Vec<Route>, ledger: &mut Ledger) -> Rules {
         let (name, addresses) = (item.word(1), &rules.addresses);
         let mut diverted = Rules::default();
         let read = condition(item.from(2), self.acls, &self.context);
@@ -309,7 +303,13 @@ impl Front<'_> {
         let (text, conjs) = match (sample(item.word(1), &self.context, &rules.state), viewed.alternatives(maps)) {
             (Ok(text), Ok(conjs)) if conjs.iter().all(|conj| conj.is_plain()) => (text, conjs),
             (Err(reason), _) | (_, Err(reason)) => return ledger.changes(item.line, reason, todo),
-            _ => return ledger.changes(item.line, "its condition asks for a counter, a list in a file or a password", todo),
+            _ => {
+                return ledger.changes(
+                    item.line,
+                    "its condition asks for a counter, a list in a file or a password",
+                    todo,
+                );
+            }
         };
         ledger.carried(item.line);
         let mut rows = Entries::default();

@@ -81,7 +81,10 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
     if let Some(edit) = &filter.edit {
         return change(route, edit, None);
     }
-    if filter.set.has(key!("rewrite")) && route.set.has(key!("rewrite")) && filter.set.get(key!("rewrite")) != route.set.get(key!("rewrite")) {
+    if filter.set.has(key!("rewrite"))
+        && route.set.has(key!("rewrite"))
+        && filter.set.get(key!("rewrite")) != route.set.get(key!("rewrite"))
+    {
         let todo = "one rewrite in each [[route]] that does both";
         return ledger.changes(filter.line, "a path is changed once: the first rule that changes paths counts", todo);
     }
@@ -166,10 +169,13 @@ fn names(entry: &Entries) -> Option<(&str, Vec<String>)> {
     let mut keys = entry.iter();
     let (kind, value) = keys.next().filter(|(kind, _)| *kind != "when")?;
     let names = match value {
-        Value::List(names) => names.iter().filter_map(|name| match name {
-            Value::Text(name) => Some(name.to_ascii_lowercase()),
-            _ => None,
-        }).collect(),
+        Value::List(names) => names
+            .iter()
+            .filter_map(|name| match name {
+                Value::Text(name) => Some(name.to_ascii_lowercase()),
+                _ => None,
+            })
+            .collect(),
         Value::Table(fields) => fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect(),
         _ => return None,
     };
@@ -186,7 +192,9 @@ fn push_new<T>(set: &mut Draft<T>, key: KeyOf<T>, value: &Value) {
 /// Sets a field under the spelling that it has already.
 fn put_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
     let spelt = match set.get(key) {
-        Some(Value::Table(fields)) => fields.iter().map(|(other, _)| other.to_string()).find(|o| o.eq_ignore_ascii_case(name)),
+        Some(Value::Table(fields)) => {
+            fields.iter().map(|(other, _)| other.to_string()).find(|o| o.eq_ignore_ascii_case(name))
+        }
         _ => None,
     };
     set.insert(key, spelt.as_deref().unwrap_or(name), value.clone());
@@ -195,7 +203,9 @@ fn put_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
 /// Adds a field, which may have several values.
 fn add_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
     let old = match set.get(key) {
-        Some(Value::Table(fields)) => fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(n, v)| (n.to_string(), v.clone())),
+        Some(Value::Table(fields)) => {
+            fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(n, v)| (n.to_string(), v.clone()))
+        }
         _ => None,
     };
     match old {

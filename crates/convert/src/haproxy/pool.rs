@@ -29,6 +29,13 @@ pub(super) fn read(
         let inherited: Vec<String> = defaults.iter().flat_map(|item| item.from(1)).cloned().collect();
         defaults.iter().for_each(|item| ledger.carried(item.line));
         server::read(item, &inherited, base, port, &mut pool, &mut gathered, ledger);
+        // An address is in a pool once.
+        if let Some((last, before)) = pool.endpoints.split_last()
+            && before.iter().any(|other| other.addr == last.addr)
+        {
+            pool.endpoints.pop();
+            ledger.changes(item.line, "its address is in the pool already", "raise the weight of the first of them");
+        }
     }
     finish(&mut pool, gathered, is_tcp, ledger);
     pool

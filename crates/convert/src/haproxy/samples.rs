@@ -148,12 +148,7 @@ fn lookup(text: &str, name: &str, argument: &str, context: &Context<'_>) -> Resu
 }
 
 /// A map of a file, with the text that it looks up.
-pub(super) fn table(
-    text: &str,
-    name: &str,
-    file: &str,
-    context: &Context<'_>,
-) -> Result<Draft<plan::Map>, String> {
+pub(super) fn table(text: &str, name: &str, file: &str, context: &Context<'_>) -> Result<Draft<plan::Map>, String> {
     let kind = name.strip_prefix("map").unwrap_or(name).trim_start_matches('_');
     let kind = kind.strip_suffix("_str").unwrap_or(kind);
     let how = match kind {

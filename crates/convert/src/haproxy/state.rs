@@ -53,6 +53,8 @@ pub(super) struct State {
     pub methods: Expr,
     pub queries: Expr,
     pub clients: Expr,
+    /// True if scripts or agents may set variables.
+    pub has_scripts: bool,
 }
 
 impl Default for State {
@@ -67,6 +69,7 @@ impl Default for State {
             methods: never(),
             queries: never(),
             clients: never(),
+            has_scripts: false,
         }
     }
 }
@@ -139,17 +142,19 @@ impl State {
 
     fn view_atom(&self, atom: &Atom, maps: &Maps) -> Expr {
         let plain = || Expr::from(atom.clone());
-        let unless = |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
+        let unless =
+            |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
         match atom {
+            Atom::Var(name, _) if self.has_scripts && !self.vars.contains_key(name) => {
+                Expr::unknown("scripts and agents set variables")
+            }
             Atom::Var(name, test) => {
                 let changes = self.vars.get(name).into_iter().flatten();
-                changes.fold(Expr::Const(false), |before, (on, value)| {
-                    choose(on, value_is(value, test, maps), before)
-                })
+                changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
             }
-            Atom::Is(Cond { key: Key::Path, test, .. }) => self.paths.iter().fold(plain(), |before, (on, change)| {
-                choose(on, path_is(change, test), before)
-            }),
+            Atom::Is(Cond { key: Key::Path, test, .. }) => {
+                self.paths.iter().fold(plain(), |before, (on, change)| choose(on, path_is(change, test), before))
+            }
             Atom::Is(Cond { key: Key::Map(name), .. }) => match self.is_stale(&maps.input(name), maps) {
                 true => Expr::unknown(CHANGED),
                 false => plain(),
@@ -182,7 +187,7 @@ fn takes(test: &Test, text: &str) -> Option<bool> {
         Test::Ends(end) => Some(text.ends_with(end.as_str())),
         Test::Contains(part) => Some(text.contains(part.as_str())),
         Test::Present => Some(true),
-        Test::Below(_) | Test::Regex(_) => None,
+        Test::Below(_) | Test::Regex(_) | Test::Search(_) => None,
     }
 }
 
@@ -213,8 +218,7 @@ fn map_of(from: &str, maps: &Maps) -> String {
     // Its only row says the same as the default.
     let mut rows = crate::model::Entries::default();
     rows.set("-", "-");
-    let map: Draft<plan::Map> =
-        Draft::one(key!("from"), from).with(key!("rows"), rows).with(key!("default"), from);
+    let map: Draft<plan::Map> = Draft::one(key!("from"), from).with(key!("rows"), rows).with(key!("default"), from);
     maps.name(&format!("value-{}", from.trim_matches(['{', '}'])), &map)
 }
 
@@ -237,9 +241,8 @@ fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
 
 fn path_is(change: &PathChange, test: &Test) -> Expr {
     let is = |test: Test| Expr::from(Cond::new(Key::Path, test));
-    let moved = |text: &String, from: &String, to: &String| {
-        text.strip_prefix(to.as_str()).map(|rest| format!("{from}{rest}"))
-    };
+    let moved =
+        |text: &String, from: &String, to: &String| text.strip_prefix(to.as_str()).map(|rest| format!("{from}{rest}"));
     match (change, test) {
         (PathChange::Fixed(path), test) => known(takes(test, path)),
         (PathChange::Prefix { from, to }, Test::OneOf(paths)) => {
@@ -247,6 +250,7 @@ fn path_is(change: &PathChange, test: &Test) -> Expr {
             Expr::any(each.map(|path| is(Test::OneOf(vec![path]))))
         }
         (PathChange::Prefix { from, to }, Test::Begins(text)) => match moved(text, from, to) {
+            Some(text) if text.is_empty() || text == "/" => Expr::Const(true),
             Some(text) => is(Test::Begins(text)),
             None => Expr::Const(to.starts_with(text.as_str())),
         },

@@ -50,7 +50,7 @@ fn break_ties(routes: &mut [Route]) {
     for at in 0..routes.len() {
         let is_tied = |before: &usize| {
             let (ours, theirs) = (&routes[*before].matching, &routes[at].matching);
-            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !ours.is_apart(theirs)
+            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !wanted(ours).is_apart(&wanted(theirs))
         };
         let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);
         orders.push(order);
@@ -58,6 +58,11 @@ fn break_ties(routes: &mut [Route]) {
             routes[at].set.put(key!("order"), order);
         }
     }
+}
+
+/// The match without what is under `not`, where `check` does not see in each case that two routes exclude each other.
+fn wanted(matching: &Match) -> Match {
+    Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
 }
 
 /// True if both are looked up for the same host, or for all hosts.

@@ -10,7 +10,7 @@ use evenkeel_peers::installed;
 use std::collections::BTreeMap;
 use std::env;
 
-fn number(name: &str, default: u64) -> u64 {
+pub fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
@@ -22,7 +22,7 @@ pub fn run(grammar: &Grammar) {
     let (cases, first) = (number("EVENKEEL_JUDGE_CASES", 100), number("EVENKEEL_JUDGE_SEED", 1));
     let most = number("EVENKEEL_JUDGE_FINDINGS", 10) as usize;
     let endpoints = Endpoints::start();
-    let mut findings: BTreeMap<String, (usize, u64, String)> = BTreeMap::new();
+    let mut findings: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let (mut same, mut named, mut invalid) = (0, 0, BTreeMap::<String, usize>::new());
     for seed in first..first + cases {
         let nodes = (grammar.generate)(&mut Dice::new(seed));
@@ -33,8 +33,10 @@ pub fn run(grammar: &Grammar) {
             Judged::Finding(finding) => match findings.get_mut(&finding.kind) {
                 Some((n, ..)) => *n += 1,
                 None => {
+                    eprintln!("---- {}, seed {seed}: {}", grammar.from, finding.kind);
                     let finding = shrink(grammar, &nodes, seed, &endpoints, finding);
-                    findings.insert(finding.kind, (1, seed, finding.text));
+                    eprintln!("{}", finding.text);
+                    findings.insert(finding.kind, (1, seed));
                 }
             },
         }
@@ -49,8 +51,8 @@ pub fn run(grammar: &Grammar) {
         grammar.from,
         findings.len()
     );
-    for (kind, (n, seed, text)) in &findings {
-        eprintln!("---- {kind}: {n} times, first with seed {seed}\n{text}");
+    for (kind, (n, seed)) in &findings {
+        eprintln!("---- {kind}: {n} times, first with seed {seed}");
     }
     assert!(findings.is_empty(), "{} kinds of findings", findings.len());
     let most = cases as usize / 10;

@@ -27,7 +27,13 @@ pub(crate) fn auth(
                 set.insert(key!("response_headers.set"), "WWW-Authenticate", proof);
                 end(item, conj.matching.clone(), Action::respond(401), set, rules);
             }
-            _ => close(item, "its condition asks for more than the passwords of one userlist", &conj.matching, rules, ledger),
+            _ => close(
+                item,
+                "its condition asks for more than the passwords of one userlist",
+                &conj.matching,
+                rules,
+                ledger,
+            ),
         }
     }
 }

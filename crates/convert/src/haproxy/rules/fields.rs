@@ -47,7 +47,15 @@ pub(crate) fn fields(
         _ => Err("values are not changed by expressions".to_string()),
     };
     if name.eq_ignore_ascii_case("host") {
-        host(item, verb, edit.is_ok().then(|| sample::read(value, scope.context, &rules.state)), condition, scope, rules, ledger);
+        host(
+            item,
+            verb,
+            edit.is_ok().then(|| sample::read(value, scope.context, &rules.state)),
+            condition,
+            scope,
+            rules,
+            ledger,
+        );
     } else if STEERS.contains(&name.to_ascii_lowercase().as_str()) {
         ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
     } else if is_own(verb, name, value, condition) {

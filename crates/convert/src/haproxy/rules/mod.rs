@@ -133,14 +133,20 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
     if is_response {
         return response(item, words, tail, scope, rules, ledger);
     }
-    if let Some((is_response, line)) = name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name)) {
+    if let Some((is_response, line)) =
+        name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name))
+    {
         return match is_response {
             true => fields::of_response(item, &line, tail, false, scope, rules, ledger),
             false => request(item, &line, tail, scope, rules, exceptions, ledger),
         };
     }
     if is_old(name) {
-        return ledger.changes(item.line, "fields are removed by name, not by an expression", "name each field in `remove`");
+        return ledger.changes(
+            item.line,
+            "fields are removed by name, not by an expression",
+            "name each field in `remove`",
+        );
     }
     request(item, words, tail, scope, rules, exceptions, ledger);
 }
@@ -181,7 +187,11 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     };
     let name = name.split(',').next().unwrap_or_default();
     if !item.word(0).starts_with("http-request") {
-        return ledger.changes(item.line, "variables of responses are not available", "write the value where it is used");
+        return ledger.changes(
+            item.line,
+            "variables of responses are not available",
+            "write the value where it is used",
+        );
     }
     if words[0].starts_with("unset") {
         rules.state.unset_var(name);
@@ -190,7 +200,9 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     let text = words[1..].join(" ");
     let of_variable = |name: &str| rules.state.variable(name);
     let value = match text.strip_prefix("str(").or(text.strip_prefix("bool(")).or(text.strip_prefix("int(")) {
-        Some(rest) if rest.ends_with(')') && !rest.contains(',') => Source::Text(rest.trim_end_matches(')').to_string()),
+        Some(rest) if rest.ends_with(')') && !rest.contains(',') => {
+            Source::Text(rest.trim_end_matches(')').to_string())
+        }
         _ => match super::samples::expression(&text, scope.context, &of_variable) {
             Ok(text) if !rules.state.is_stale(&text, scope.context.maps) => Source::Template(text),
             _ => Source::Unknown,
@@ -267,12 +279,15 @@ fn request(
     }
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
-        "redirect" => match redirect::redirect(&words[1..], scope.context, &rules.state) {
+        "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
-            Ok((action, fields)) => finals(item, &conjs, action, fields, rules, ledger),
+            Ok((action, fields)) => {
+                finals(item, &conjs, action, fields, rules, ledger);
+                paged(item, scope, ledger);
+            }
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
@@ -323,6 +338,18 @@ fn conjs(
     None
 }
 
+/// Notes a response without a body that gets the page of its status.
+fn paged(item: &Item, scope: &Scope<'_>, ledger: &mut Ledger) {
+    let has = |word: &str| item.words.iter().any(|other| other == word);
+    let is_empty = !["string", "lf-string", "file", "lf-file", "errorfile", "errorfiles"].iter().any(|word| has(word));
+    let is_paged =
+        |other: &&&Item| other.word(0).starts_with("error") && (other.word(0) == "errorfiles" || has(other.word(1)));
+    if is_empty && scope.items.iter().any(|other| is_paged(&other)) {
+        let todo = "respond = { status = 503, body = \"TEXT\" } in the [[route]]";
+        ledger.changes(item.line, "the response has no body there, and the page of its status here", todo);
+    }
+}
+
 /// True for a response that refuses nothing.
 fn answers(item: &Item) -> bool {
     let status = item.words.iter().position(|word| word == "status").map(|at| item.word(at + 1));
@@ -358,4 +385,3 @@ fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rule
     deny(item, &[], &kept_out, scope, rules, ledger);
     ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
 }
-
