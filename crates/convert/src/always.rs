@@ -21,6 +21,7 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
             "hosts are compared without their port, a final dot and their case",
             "an endpoint that cannot be reached gives a 502, where HAProxy sends a 503",
             "a path with .. or // that is rewritten or redirected gets a 400",
+            "of several lines of a field, values have the first, where HAProxy has the last",
             "a question mark without a query is not compared, and a field without a value is not sent",
         ],
         From::Nginx => &[PATHS, "Server and Date are the endpoint's, where NGINX writes its own"],

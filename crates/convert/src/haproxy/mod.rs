@@ -360,6 +360,7 @@ impl Proxy<'_> {
             backends,
             rules_of: BTreeMap::new(),
             pages: pages::read(&self.items, world.groups, ledger),
+            edits: Vec::new(),
             shared,
             own_pool: own.then(|| name_of(&self.section.name)),
         };

@@ -231,6 +231,8 @@ fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
     };
     let asks_presence = matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
     match change {
+        // Even an empty value makes it one that is there.
+        Change::Set(_) | Change::Add(_) if asks_presence => Expr::Const(true),
         Change::Set(value) => is(value),
         Change::Add(value) => before.clone().or(is(value)),
         Change::Delete => Expr::Const(false),

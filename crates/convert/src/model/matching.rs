@@ -287,8 +287,13 @@ impl Match {
     /// The table of `match`; empty for every request.
     pub fn table(&self) -> Entries {
         let mut table = Entries::default();
+        let paths = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated).count();
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
-            put(&mut table, &cond.key, &cond.test);
+            match &cond.test {
+                // Beside an expression it is no path of its own.
+                Test::Begins(text) if cond.is_path() && paths > 1 => drop(table.set("starts_with", text.as_str())),
+                test => put(&mut table, &cond.key, test),
+            }
         }
         let not = self.excluded();
         if !not.is_empty() {

@@ -114,7 +114,9 @@ fn behind(
         match excluded {
             Some(narrower) => {
                 later.matching = narrower;
+                // It may win over rules now that it did not win over before.
                 at = 0;
+                reported.clear();
             }
             None if reported.contains(&(at - 1)) => {}
             None => {

@@ -49,10 +49,15 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     // Hosts have no port, no final dot and no case.
     let is_spelt =
         ask.host.contains(':') || ask.host.ends_with('.') || ask.host.bytes().any(|b| b.is_ascii_uppercase());
-    // A lone question mark is not compared, and is not kept everywhere. A path that is written anew has no `..`, and a
+    // Of several lines of a field the first is the value here, and the last there. A lone question mark is not compared, and is not kept everywhere. A path that is written anew has no `..`, and a
     // redirect no second slash.
     let has_dots = ask.target.contains("..") || ask.target.starts_with("//");
-    if is_spelt || ask.target.ends_with('?') || has_dots && choice(here) == (None, Some(400)) {
+    let is_twice = ask
+        .fields
+        .iter()
+        .enumerate()
+        .any(|(at, (name, _))| ask.fields[..at].iter().any(|(other, _)| name.eq_ignore_ascii_case(other)));
+    if is_spelt || is_twice || ask.target.ends_with('?') || has_dots && choice(here) == (None, Some(400)) {
         *there = here.clone();
     }
     // A field without a value.
