@@ -163,12 +163,17 @@ fn leave_listeners_out(target: &mut Target) {
     }
 }
 
+/// True for a part of a request that may depend on its path.
+fn is_of_path(key: &Key) -> bool {
+    matches!(key, Key::Path | Key::Map(_))
+}
+
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
     let depends = |route: &model::Route| {
         let rewrites = from == From::Caddy && (route.set.has(key!("rewrite")) || route.set.has(key!("strip_prefix")));
-        rewrites || route.matching.conds.iter().any(|cond| cond.key == Key::Path)
+        rewrites || route.matching.conds.iter().any(|cond| is_of_path(&cond.key))
     };
     if target.root.has(key!("defaults.paths")) || !target.routes.iter().any(depends) {
         return;

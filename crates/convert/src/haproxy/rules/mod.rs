@@ -279,12 +279,15 @@ fn request(
     }
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
-        "redirect" => match redirect::redirect(&words[1..], scope.context, &rules.state) {
+        "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
-            Ok((action, fields)) => finals(item, &conjs, action, fields, rules, ledger),
+            Ok((action, fields)) => {
+                finals(item, &conjs, action, fields, rules, ledger);
+                paged(item, scope, ledger);
+            }
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
@@ -333,6 +336,18 @@ fn conjs(
         _ => close(item, &reason, &Match::default(), rules, ledger),
     }
     None
+}
+
+/// Notes a response without a body that gets the page of its status.
+fn paged(item: &Item, scope: &Scope<'_>, ledger: &mut Ledger) {
+    let has = |word: &str| item.words.iter().any(|other| other == word);
+    let is_empty = !["string", "lf-string", "file", "lf-file", "errorfile", "errorfiles"].iter().any(|word| has(word));
+    let is_paged =
+        |other: &&&Item| other.word(0).starts_with("error") && (other.word(0) == "errorfiles" || has(other.word(1)));
+    if is_empty && scope.items.iter().any(|other| is_paged(&other)) {
+        let todo = "respond = { status = 503, body = \"TEXT\" } in the [[route]]";
+        ledger.changes(item.line, "the response has no body there, and the page of its status here", todo);
+    }
 }
 
 /// True for a response that refuses nothing.
