@@ -93,6 +93,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
+    close_without_routes(&mut target);
     leave_listeners_out(&mut target);
     name_apart(&mut target);
     read_paths(&mut target, from);
@@ -129,6 +130,22 @@ fn mark_closed(target: &mut Target) {
 fn made_from(source: &str) -> String {
     let source = source.replace(char::is_control, " ");
     format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n")
+}
+
+/// Adds a route that answers with 404 if there is no other: the only pool would get all requests.
+fn close_without_routes(target: &mut Target) {
+    let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.is_udp && listener.pool.is_none();
+    let Some(listener) = target.listeners.iter().find(serves) else { return };
+    if target.routes.is_empty() && !target.pools.is_empty() && !listener.set.has(key!("redirect_https")) {
+        target.routes.push(model::Route {
+            name: "nothing-else".to_string(),
+            comments: vec!["No route was carried over.".to_string()],
+            matching: model::Match::default(),
+            action: model::Action::respond(404),
+            set: model::Draft::default(),
+            line: ledger::Line::none(),
+        });
+    }
 }
 
 /// Removes listener names from matches that name all listeners with routes: such a list has no effect.

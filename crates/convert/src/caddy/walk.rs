@@ -213,6 +213,13 @@ impl Walk<'_> {
         match change {
             Change::Strip(prefix) => {
                 let Some((cond, place)) = state.place.stripped(prefix) else { return vec![state] };
+                if place == Place::Unknown && state.place != Place::Unknown {
+                    self.ledger.changes(
+                        line,
+                        "a route has one rewrite, and two stand here",
+                        "rewrite of the [[route]]",
+                    );
+                }
                 let Some(cond) = cond else { return vec![State { place, ..state }] };
                 let begins = Match::of([cond]);
                 if state.matching.implies(&begins) {

@@ -180,23 +180,7 @@ impl Match {
         for cond in &other.conds {
             all.add(cond.clone())?;
         }
-        all.search_paths();
         all.is_writable().then_some(all).ok_or(Apart::Unwritable)
-    }
-
-    /// Has a whole path searched for, if there are further conditions on the path: `path` takes none beside it.
-    fn search_paths(&mut self) {
-        let mut paths: Vec<&mut Cond> = self.conds.iter_mut().filter(|cond| cond.is_path() && !cond.negated).collect();
-        if paths.len() < 2 {
-            return;
-        }
-        for cond in &mut paths {
-            if let Test::OneOf(texts) = &cond.test
-                && let [text] = texts.as_slice()
-            {
-                cond.test = Test::Search(format!("^{}$", escape(text)));
-            }
-        }
     }
 
     fn add(&mut self, cond: Cond) -> Result<(), Apart> {
@@ -263,7 +247,11 @@ impl Match {
         // Lists under `not` are joined, and so are paths.
         let is_joined = |cond: &&Cond| cond.negated && (cond.is_path() || matches!(cond.test, Test::OneOf(_)));
         for cond in self.conds.iter().filter(|cond| !is_joined(cond)) {
-            let path = if cond.is_path() { path_key(&cond.test) } else { "" };
+            let path = match &cond.test {
+                Test::OneOf(_) if cond.is_path() && self.only_path().is_none() => "search",
+                test if cond.is_path() => path_key(test),
+                _ => "",
+            };
             keys.push(format!("{}{:?}{path}", cond.negated, cond.key));
         }
         let paths =
@@ -310,6 +298,10 @@ impl Match {
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
             match &cond.test {
                 Test::Begins(text) if cond.is_path() && !is_whole => drop(table.set("starts_with", text.as_str())),
+                Test::OneOf(paths) if cond.is_path() && !is_whole => {
+                    let path = paths.first().map_or(String::new(), |path| escape(path));
+                    table.set("search", format!("^{path}$"));
+                }
                 test => put(&mut table, &cond.key, test),
             }
         }

@@ -53,7 +53,10 @@ fn break_ties(routes: &mut [Route]) {
     for at in 0..routes.len() {
         let is_tied = |before: &usize| {
             let (ours, theirs) = (&wanted[*before], &wanted[at]);
-            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !ours.is_apart(theirs)
+            // That whole paths written as expressions are apart does not show.
+            let is_hidden = |m: &Match| m.only_path().is_none() && m.find(&Key::Path).is_some();
+            let is_apart = ours.is_apart(theirs) && !(is_hidden(ours) && is_hidden(theirs));
+            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !is_apart
         };
         let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);
         orders.push(order);
@@ -157,6 +160,8 @@ fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
     let mut rank = (0, 0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
+            // Beside another condition it is written as an expression.
+            Test::OneOf(_) if m.only_path().is_none() => rank.4 += 1,
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
             Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),

@@ -1,6 +1,6 @@
 //! Sites, matchers and directives of Caddy.
 
-use super::Grammar;
+use super::{Grammar, normal};
 use crate::dice::Dice;
 use crate::run::run;
 use crate::tree::{Node, Style, block, line};
@@ -54,7 +54,8 @@ fn ask(ask: &mut Ask, id: usize) {
 /// Takes away what the report lists as always different.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     let is_deep = ask.host.strip_suffix(".c.test").is_some_and(|label| label.contains('.'));
-    let is_refused = here.answer.as_ref().is_ok_and(|answer| answer.status == 400) && ask.target.contains("/.");
+    let is_error = here.seen.is_none() && here.answer.as_ref().is_ok_and(|answer| answer.status >= 400);
+    let is_refused = is_error && (ask.target.contains("/.") || ask.target.contains("//"));
     if ask.host.ends_with('.') || is_deep || is_refused {
         *there = here.clone();
     }
@@ -102,39 +103,6 @@ fn whole(target: &str, host: &str) -> String {
     let from = whole.find("://").map_or(0, |at| at + 3);
     let path = whole[from..].find('/').map_or(whole.len(), |at| from + at);
     format!("{}{}", whole[..path].to_ascii_lowercase(), normal(&whole[path..]))
-}
-
-/// A path without empty and dot segments, with unreserved characters decoded, and its query.
-fn normal(target: &str) -> String {
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let mut plain = String::new();
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once('%') {
-        plain += before;
-        let byte = after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
-            Some(byte) => plain.push(char::from(byte)),
-            None => plain += &format!("%{}", after.get(..2).unwrap_or("")),
-        }
-        rest = after.get(2..).unwrap_or("");
-    }
-    plain += rest;
-    let mut segments: Vec<&str> = Vec::new();
-    let all: Vec<&str> = plain.split('/').collect();
-    for (n, segment) in all.iter().enumerate() {
-        let is_last = n + 1 == all.len();
-        match *segment {
-            "." | "" if !is_last => {}
-            ".." => drop(segments.pop()),
-            "." => segments.push(""),
-            segment => segments.push(segment),
-        }
-    }
-    format!(
-        "/{}{}",
-        segments.join("/"),
-        query.filter(|query| !query.is_empty()).map_or(String::new(), |query| format!("?{query}"))
-    )
 }
 
 /// A matcher of a directive: none, a path, or a name.
