@@ -35,7 +35,7 @@ struct Entry {
     text: Box<str>,
     notes: Option<Box<Notes>>,
     line: u32,
-    /// Place among the files.
+    /// Index of the file it was read from.
     file: u32,
     settled: bool,
 }
