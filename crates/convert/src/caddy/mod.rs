@@ -308,7 +308,7 @@ impl Ports {
                         Err(Apart::Never) => ledger.dropped(route.line, "no request of this site fulfils it"),
                         Err(Apart::Unwritable) => {
                             let reason = "its conditions and those of its site do not fit into one match";
-                            ledger.changes(route.line, reason, "write the [[route]] by hand");
+                            ledger.decide(route.line, reason, "write the [[route]] by hand");
                         }
                     }
                 }

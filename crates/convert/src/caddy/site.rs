@@ -172,7 +172,7 @@ impl Site<'_> {
         let line = directive.line;
         if !when.is_exact {
             let reason = "its matcher is not there, or was not carried over";
-            self.ledger.changes(line, reason, "write the [[route]] with other conditions by hand");
+            self.ledger.decide(line, reason, "write the [[route]] with other conditions by hand");
         }
         let none = Vec::new();
         match directive.name() {
@@ -295,7 +295,7 @@ impl Site<'_> {
                     self.ledger.carried(line);
                     return Effect::end(Action::Redirect(to));
                 }
-                Err(reason) => self.ledger.changes(line, reason, "write the redirect of a [[route]] by hand"),
+                Err(reason) => self.ledger.decide(line, reason, "write the redirect of a [[route]] by hand"),
             },
             "respond" | "error" => match respond(words, &directive.block, directive.name() == "error") {
                 Ok(action) => {

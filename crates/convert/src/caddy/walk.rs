@@ -52,7 +52,7 @@ pub(super) fn routes(
     let mut walk = Walk { ledger, is_full: false };
     let states = walk.all(steps, vec![start]);
     if walk.is_full {
-        ledger.changes(line, "the site has too many rules", "convert its parts one by one");
+        ledger.decide(line, "the site has too many rules", "convert its parts one by one");
     }
     let mut routes: Vec<Route> = states.into_iter().map(|state| state.into_route(errors, name)).collect();
     join(&mut routes);

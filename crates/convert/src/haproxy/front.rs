@@ -274,7 +274,7 @@ impl Front<'_> {
                         refuse_files(item, &conj, 403, &mut diverted, ledger);
                         reason.push_str("; its clients are refused");
                     }
-                    ledger.changes(item.line, reason, "write a [[route]] with other conditions, or limits");
+                    ledger.decide(item.line, reason, "write a [[route]] with other conditions, or limits");
                 }
             }
             Err(reason) => {
@@ -389,7 +389,7 @@ impl Front<'_> {
         ledger: &mut Ledger,
     ) {
         let Some(backend) = self.backends.get(name) else {
-            return ledger.changes(line, format!("unknown backend \"{name}\""), "name one that exists");
+            return ledger.decide(line, format!("unknown backend \"{name}\""), "name one that exists");
         };
         let first = routes.len();
         let mut is_unclear = false;
@@ -409,7 +409,7 @@ impl Front<'_> {
                     is_unclear |= asks_client;
                     let refused = if asks_client { ": all clients are refused" } else { "" };
                     let reason = format!("its condition and that of the frontend do not fit into one match{refused}");
-                    ledger.changes(rule.line, reason, "write the [[route]] by hand");
+                    ledger.decide(rule.line, reason, "write the [[route]] by hand");
                 }
             }
         }
@@ -499,7 +499,7 @@ fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) 
         Verdict::Unknown => {
             shut(&mut set);
             for rule in rules() {
-                ledger.changes(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+                ledger.decide(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
             }
         }
     }
@@ -514,7 +514,7 @@ fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
     for line in &lines {
         let reason = "sessions are not refused by the client's address, so the listener is left out";
-        ledger.changes(*line, reason, "write the listener by hand, and refuse clients by nftables");
+        ledger.decide(*line, reason, "write the listener by hand, and refuse clients by nftables");
     }
     !lines.is_empty()
 }

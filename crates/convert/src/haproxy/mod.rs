@@ -286,7 +286,7 @@ impl Proxy<'_> {
         if backend.has_pool {
             target.pools.push(pool);
         } else if has_pool {
-            ledger.changes(
+            ledger.decide(
                 self.section.line,
                 "none of its servers was carried over: requests get a 503",
                 "add endpoints to a pool of this name",
@@ -366,7 +366,7 @@ impl Proxy<'_> {
         let (mut listeners, mut routes) = front.read(rules, &mut target.pools, ledger);
         read.extend(front.rules_of.into_keys());
         if listeners.is_empty() {
-            return ledger.changes(
+            return ledger.decide(
                 self.section.line,
                 "none of its addresses was carried over",
                 "add a listener with bind",

@@ -20,7 +20,7 @@ pub(super) struct Effect {
 /// Closes the routes, and notes everything in the middleware that is not settled.
 pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut Ledger) {
     effect.is_closed = true;
-    ledger.changes(node.line, format!("{reason}; {PROTECTED}"), OPEN);
+    ledger.decide(node.line, format!("{reason}; {PROTECTED}"), OPEN);
     node.lost(PROTECTED, OPEN, ledger);
 }
 

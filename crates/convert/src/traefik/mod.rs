@@ -136,7 +136,7 @@ impl Router<'_> {
         let matches = match rule::read(rule) {
             Ok(matches) => matches,
             Err(reason) => {
-                ledger.changes(self.line, format!("the rule cannot be written: {reason}"), "write a [[route]] by hand");
+                ledger.decide(self.line, format!("the rule cannot be written: {reason}"), "write a [[route]] by hand");
                 return self.node.lost("its router was not carried over", "write the [[route]] by hand", ledger);
             }
         };
@@ -208,7 +208,7 @@ impl Router<'_> {
                 let reason =
                     format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
                 effect.is_closed = true;
-                ledger.changes(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
+                ledger.decide(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
             }
         }
         effect::settle(&mut effect);

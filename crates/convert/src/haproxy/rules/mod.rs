@@ -326,7 +326,7 @@ fn conjs(
     let refuses = is_refusal(name) && !answers(item) || name == "auth" || name == "redirect" && reason.contains(CLIENT);
     if !refuses {
         let todo = "write a [[route]] for it by hand, if another condition can stand for it";
-        ledger.changes(item.line, reason, todo);
+        ledger.decide(item.line, reason, todo);
         return None;
     }
     match viewed.widened().alternatives(maps) {
@@ -383,5 +383,5 @@ fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rule
     let refuses = item.words.iter().any(|word| word == "return") && !answers(item);
     let kept_out: Vec<Conj> = conjs.iter().filter(|conj| refuses || by_client(conj)).cloned().collect();
     deny(item, &[], &kept_out, scope, rules, ledger);
-    ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
+    ledger.decide(item.line, reason, "write the answer of a [[route]] by hand");
 }
