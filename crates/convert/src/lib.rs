@@ -19,7 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, place, rewriting, reconcile, template, expression, limits, tree, durations,
 // compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -43,6 +43,7 @@ mod ledger;
 mod limits;
 mod model;
 mod nginx;
+mod place;
 mod protection;
 mod recognise;
 mod reconcile;
@@ -136,7 +137,7 @@ fn made_from(source: &str) -> String {
 fn close_without_routes(target: &mut Target) {
     let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.is_udp && listener.pool.is_none();
     let Some(listener) = target.listeners.iter().find(serves) else { return };
-    if target.routes.is_empty() && !target.pools.is_empty() && !listener.set.has(key!("redirect_https")) {
+    if target.routes.is_empty() && !listener.set.has(key!("redirect_https")) {
         target.routes.push(model::Route {
             name: "nothing-else".to_string(),
             comments: vec!["No route was carried over.".to_string()],

@@ -1,12 +1,11 @@
 //! Caddyfile: sites, matchers and directives, and their counterparts. In Caddy, sites get certificates automatically.
 
-// Order: site, walk, auth, compression, matcher, proxy, step, place, fields, lexer, value
+// Order: site, walk, auth, compression, matcher, proxy, step, fields, lexer, value
 mod auth;
 mod compression;
 mod fields;
 mod lexer;
 mod matcher;
-mod place;
 mod proxy;
 mod site;
 mod step;

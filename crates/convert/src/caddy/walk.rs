@@ -1,10 +1,10 @@
 //! Requests on their way through the steps of a site: each state is a set of requests with what has been done to them.
 
 use super::fields::{self, Edit, Known, Time};
-use super::place::{Place, Seen};
 use super::step::{Change, Effect, Step, When};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test, Value, braced, parse_size};
+use crate::place::{Place, Seen};
 use crate::protection;
 use evenkeel_config::draft::Entries;
 use std::collections::BTreeMap;
