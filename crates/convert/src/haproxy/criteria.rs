@@ -215,7 +215,9 @@ fn converted(sample: &str, fetch: &Fetch<'_>, context: &Context<'_>) -> Result<E
     if let (Some(name), false) = (name, fetch.ignore_case) {
         return values(fetch, Key::Map(name.to_string()));
     }
-    let base = sample.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    // Without the folders of files.
+    let base: Vec<&str> = sample.split(',').filter(|part| !part.contains('/') || part.starts_with("field")).collect();
+    let base = base.join("-").replace(|c: char| !c.is_ascii_alphanumeric(), "-").replace("--", "-");
     compared(&base, &from, fetch, context)
 }
 

@@ -1,8 +1,8 @@
 //! Settings of the process: `global`, resolvers, userlists, logs, statistics.
 
-use super::Proxy;
 use super::known::{self, Fate};
 use super::lexer::{Item, Section};
+use super::proxy::Proxy;
 use super::rules::{Caches, User, cache_section};
 use crate::ledger::{Ledger, Line};
 use crate::model::Target;
@@ -57,7 +57,7 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
     process
 }
 
-/// A user of a userlist.
+/// Reads a `user` line, which has a password or its hash.
 fn user(item: &Item, ledger: &mut Ledger) -> Option<User> {
     if item.word(0) != "user" {
         ledger.changes(item.line, "passwords have no groups", "name the users in users of basic_auth");

@@ -9,7 +9,7 @@ const ALTERNATIVES: usize = 64;
 /// Beginning of the reason why a condition on the client's address cannot be written.
 pub(super) const CLIENT: &str = "of the client's address: ";
 
-/// A condition of a rule.
+/// Formula over tests of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expr {
     Const(bool),

@@ -1,6 +1,6 @@
 //! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
-// Order: front, pages, compression, global, merging, pool, check, rules, state, acl, logic & criteria, samples, known, server,
+// Order: front, compression, global, proxy, pages, merging, pool, check, rules, state, acl, logic & criteria, samples, known, server,
 // bind, gathered, lexer, time
 mod acl;
 mod bind;
@@ -16,6 +16,7 @@ mod logic;
 mod merging;
 mod pages;
 mod pool;
+mod proxy;
 mod rules;
 mod samples;
 mod server;
@@ -29,8 +30,8 @@ use evenkeel_config::Files;
 use front::{Backend, Front};
 use known::Fate;
 use lexer::{Item, Section};
-use rules::{Rules, Scope, StickTables};
-use samples::Context;
+use proxy::{Proxy, World};
+use rules::StickTables;
 use state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,17 +54,6 @@ const BACK: &[&str] = &[
     "srvtimeout",
 ];
 
-/// Facts of the whole file that the rules of a section depend on.
-struct World<'w> {
-    process: &'w global::Process,
-    tables: &'w StickTables,
-    groups: &'w pages::Groups,
-    maps: &'w Maps,
-    files: &'w dyn Files,
-    /// State in which rules of frontends begin.
-    state: State,
-}
-
 /// Reads a haproxy.cfg into a draft of the output. Lists and maps are read from `files`.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
     let sections = lexer::sections(text, file, ledger);
@@ -76,16 +66,24 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let has_scripts = sections.iter().flat_map(|s| &s.items).any(|item| item.words.iter().any(is_script));
     let mut state = State::default();
     state.has_scripts = has_scripts;
-    let world = World { process: &process, tables: &tables, groups: &groups, maps: &maps, files, state };
+    let world = World {
+        userlists: &process.userlists,
+        caches: &process.caches,
+        tables: &tables,
+        groups: &groups,
+        maps: &maps,
+        files,
+        state,
+    };
     let mut backends = BTreeMap::new();
     for proxy in &proxies {
         proxy.treat(&process, &mut target, ledger);
-        proxy.read_back(&world, &mut backends, &mut target, ledger);
+        proxy.read_back(&process, &world, &mut backends, &mut target, ledger);
     }
     let shared = shared(&proxies);
     let mut read = BTreeSet::new();
     for proxy in proxies.iter().filter(|proxy| proxy.section.kind != "backend") {
-        proxy.read_front(&world, &backends, &shared, &mut read, &mut target, ledger);
+        proxy.read_front(&process, &world, &backends, &shared, &mut read, &mut target, ledger);
     }
     // Rules of backends that no frontend leads to.
     for proxy in proxies.iter().filter(|p| p.section.kind == "backend" && !read.contains(&p.section.name)) {
@@ -130,14 +128,6 @@ fn shared(proxies: &[Proxy<'_>]) -> BTreeSet<String> {
         }
     }
     seen.into_iter().filter(|(_, fronts)| fronts.len() > 1).map(|(name, _)| name).collect()
-}
-
-/// A frontend, backend or listen section with the defaults that it starts from.
-struct Proxy<'s> {
-    section: &'s Section,
-    items: Vec<&'s Item>,
-    is_tcp: bool,
-    acls: Acls,
 }
 
 fn proxies<'s>(sections: &'s [Section], maps: &Maps, files: &dyn Files, ledger: &mut Ledger) -> Vec<Proxy<'s>> {
@@ -200,18 +190,6 @@ fn stick_tables(proxies: &[Proxy<'_>]) -> StickTables {
 }
 
 impl Proxy<'_> {
-    fn context<'c>(&self, maps: &'c Maps, files: &'c dyn Files) -> Context<'c> {
-        Context { maps, files, port: self.port() }
-    }
-
-    fn is_front(&self) -> bool {
-        self.section.kind != "backend"
-    }
-
-    fn is_back(&self) -> bool {
-        self.section.kind != "frontend"
-    }
-
     /// Settles the directives in the table of known directives, and directives about the whole process.
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
@@ -261,12 +239,12 @@ impl Proxy<'_> {
 
     fn read_back<'p>(
         &'p self,
+        process: &global::Process,
         world: &World<'_>,
         backends: &mut BTreeMap<String, Backend<'p>>,
         target: &mut Target,
         ledger: &mut Ledger,
     ) {
-        let process = world.process;
         if !self.is_back() {
             return;
         }
@@ -295,38 +273,9 @@ impl Proxy<'_> {
         backends.insert(name.clone(), backend);
     }
 
-    fn rules(&self, world: &World<'_>, state: State, ledger: &mut Ledger) -> Rules {
-        let context = self.context(world.maps, world.files);
-        let mut scope = Scope {
-            items: &self.items,
-            section: &self.section.name,
-            is_front: self.is_front(),
-            acls: &self.acls,
-            context: &context,
-            tables: world.tables,
-            userlists: &world.process.userlists,
-            caches: &world.process.caches,
-            trackers: BTreeMap::new(),
-        };
-        rules::trackers(&self.items, &mut scope, ledger);
-        let rules = rules::read(&self.items, &scope, state, ledger);
-        rules::unused(&self.items, ledger);
-        for item in self.items.iter().filter(|item| item.word(0) == "acl") {
-            ledger.carried(item.line);
-        }
-        rules
-    }
-
-    /// Returns the port of a listen section with a single address. Servers without a port use it.
-    fn port(&self) -> Option<String> {
-        let mut binds = self.items.iter().filter(|item| item.word(0) == "bind");
-        let address = binds.next()?.word(1).to_string();
-        let (_, port) = address.rsplit_once(':')?;
-        (binds.next().is_none() && !address.contains(',')).then(|| port.to_string())
-    }
-
     fn read_front(
         &self,
+        process: &global::Process,
         world: &World<'_>,
         backends: &BTreeMap<String, Backend<'_>>,
         shared: &BTreeSet<String>,
@@ -334,7 +283,6 @@ impl Proxy<'_> {
         target: &mut Target,
         ledger: &mut Ledger,
     ) {
-        let process = world.process;
         let own = self.is_back() && backends.get(&self.section.name).is_some_and(|backend| backend.has_pool);
         if self.is_stats(own) {
             self.metrics(target, ledger);
@@ -386,17 +334,6 @@ impl Proxy<'_> {
             ledger.changes(item.line, reason, "open it to a private network with admin.http.bind");
             target.root.put(key!("admin.http.bind"), bind);
         }
-    }
-
-    /// True if the section shows statistics and does nothing else.
-    fn is_stats(&self, has_pool: bool) -> bool {
-        let is = |item: &&Item, word: &str, second: &str| {
-            item.word(0) == word && (second.is_empty() || item.word(1) == second)
-        };
-        let own = &self.section.items;
-        let shows = own.iter().any(|item| is(&item, "stats", "uri") || is(&item, "stats", "enable"))
-            || own.iter().any(|item| item.word(0) == "http-request" && item.word(1) == "use-service");
-        shows && !has_pool && !self.items.iter().any(|item| matches!(item.word(0), "use_backend" | "default_backend"))
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn groups(sections: &[Section], ledger: &mut Ledger) -> Groups {
     groups
 }
 
-/// Pages of a section.
+/// Reads the pages of a section; groups that it names are among `groups`.
 pub(super) fn read(items: &[&Item], groups: &Groups, ledger: &mut Ledger) -> Pages {
     let mut pages = Pages::new();
     for item in items {
@@ -49,9 +49,7 @@ pub(super) fn read(items: &[&Item], groups: &Groups, ledger: &mut Ledger) -> Pag
                     let send: u64 = if item.word(0) == "errorloc303" { 303 } else { 302 };
                     let mut page = Entries::one("body", "See Location.");
                     page.set("send_status", send);
-                    let mut fields = Entries::one("Cache-Control", "no-cache");
-                    fields.set("Location", braced(item.word(2)));
-                    page.set("fields", fields);
+                    page.set("fields", Entries::one("Location", braced(item.word(2))));
                     pages.insert(status, page);
                     ledger.carried(item.line);
                 }

@@ -1,4 +1,4 @@
-//! What the rules of a section have changed so far: fields, the path, variables, and requests that an `allow` took out.
+//! Changes that the rules of a section have made so far: fields, the path, variables, and requests that an `allow` took out.
 //! Conditions of later rules are read as conditions on the request as the client sent it.
 
 use super::acl::is_of_field;
@@ -17,7 +17,7 @@ pub(super) enum Source {
     Unknown,
 }
 
-/// Change of a field.
+/// Effect of a rule on the lines of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     Set(Source),
@@ -27,7 +27,7 @@ pub(super) enum Change {
     Replace,
 }
 
-/// Change of the path.
+/// Effect of a rule on the path, without the query.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PathChange {
     Fixed(String),

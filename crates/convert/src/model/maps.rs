@@ -19,7 +19,8 @@ impl Maps {
         if let Some((name, _)) = all.iter().find(|(_, other)| other == map) {
             return name.clone();
         }
-        let base = super::name_of(&base.to_ascii_lowercase());
+        let base: String = super::name_of(&base.to_ascii_lowercase()).chars().take(24).collect();
+        let base = base.trim_end_matches(['-', '.']).to_string();
         let is_taken = |name: &str| all.iter().any(|(other, _)| other == name);
         let numbered = (2..).map(|n| format!("{base}-{n}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(base);
@@ -27,7 +28,7 @@ impl Maps {
         name
     }
 
-    /// Input of a map.
+    /// Text that is looked up, with its variables; empty for an unknown map.
     pub fn input(&self, name: &str) -> String {
         let all = self.0.borrow();
         let map = all.iter().find(|(other, _)| other == name);
@@ -48,7 +49,7 @@ impl Maps {
         Cond::new(Key::Map(self.name(base, &map)), Test::Present)
     }
 
-    /// The same condition by a map, which may stand beside another condition on the same part of a request.
+    /// Returns the same condition by a map, which may stand beside another condition on the same part of a request.
     pub fn instead(&self, cond: &Cond) -> Option<Cond> {
         let (base, from) = match &cond.key {
             Key::Path => ("path".to_string(), "{path}".to_string()),
@@ -116,7 +117,13 @@ impl Maps {
 
 /// True if a text names a map, in a value or in a condition.
 fn names(text: &str, map: &str) -> bool {
-    [format!("{{map.{map}}}"), format!("{{map.{map}|"), format!(" {map} = "), format!("\"{map}\" = ")]
-        .iter()
-        .any(|form| text.contains(form))
+    [
+        format!("{{map.{map}}}"),
+        format!("{{map.{map}|"),
+        format!(" {map} = "),
+        format!(".{map} = "),
+        format!("\"{map}\" = "),
+    ]
+    .iter()
+    .any(|form| text.contains(form))
 }

@@ -20,7 +20,7 @@ pub(crate) fn auth(
     for conj in conjs {
         match (conj.auth.as_slice(), conj.client_files.is_empty() && conj.rates.is_empty()) {
             ([(list, true)], true) => require(item, list, realm, &conj.matching, scope, rules, ledger),
-            // Whoever has a password is asked for it all the same.
+            // It asks clients that sent the right password, too.
             ([], true) => {
                 let proof = format!("Basic realm=\"{}\"", realm.unwrap_or(scope.section));
                 let mut set = Draft::default();

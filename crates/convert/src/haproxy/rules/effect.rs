@@ -80,7 +80,7 @@ pub(crate) struct User {
     pub hash: Option<String>,
 }
 
-/// What `track-sc` counts.
+/// Key, table and condition of a `track-sc`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracker {
     pub key: String,
@@ -92,16 +92,16 @@ pub(crate) struct Tracker {
 pub(crate) struct Scope<'s> {
     pub items: &'s [&'s Item],
     pub section: &'s str,
-    /// True for a frontend.
+    /// True if limits may be those of a listener.
     pub is_front: bool,
     pub acls: &'s Acls,
     pub context: &'s Context<'s>,
     pub tables: &'s StickTables,
-    /// Users of each userlist.
+    /// Names and hashes by the name of their section `userlist`.
     pub userlists: &'s BTreeMap<String, Vec<User>>,
     /// Sections `cache`.
     pub caches: &'s Caches,
-    /// Trackers by number.
+    /// Counted keys, by the number behind `track-sc`.
     pub trackers: BTreeMap<String, Tracker>,
 }
 

@@ -18,7 +18,7 @@ const STEERS: [&str; 8] =
 pub(crate) struct Condition {
     pub raw: Expr,
     pub viewed: Expr,
-    /// The same, but for requests that an `allow` of client addresses took out.
+    /// Condition that also holds for clients that an `allow` took out.
     pub with_allowed: Expr,
 }
 

@@ -220,7 +220,7 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     rules.state.set_var(name, on, value);
 }
 
-/// A rule for responses.
+/// Reads a line of `http-response` or `http-after-response`.
 fn response(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
     let after = item.word(0) == "http-after-response";
     match words[0].as_str() {

@@ -84,7 +84,7 @@ fn replaced(regex: &str, with: &str) -> Result<Change, String> {
         None => (rest, ".*"),
     };
     let rest = if rest.contains('|') { format!("(?:{rest})") } else { rest.to_string() };
-    let to = groups(with)?;
+    let to = groups(with, regex)?;
     if !to.starts_with(['/', '{']) {
         return Err(format!("\"{with}\" is not a path"));
     }
@@ -98,8 +98,18 @@ fn replaced(regex: &str, with: &str) -> Result<Change, String> {
     Ok((rewrite, change))
 }
 
+/// Number of groups of an expression.
+fn count(regex: &str) -> u32 {
+    let bytes = regex.as_bytes();
+    let is_group = |at: &usize| {
+        let is_plain = bytes.get(at + 1) != Some(&b'?') || bytes.get(at + 2) == Some(&b'P');
+        bytes[*at] == b'(' && is_plain && (*at == 0 || bytes[at - 1] != b'\\')
+    };
+    (0..bytes.len()).filter(is_group).count() as u32
+}
+
 /// Text with groups `\1` as variables.
-fn groups(with: &str) -> Result<String, String> {
+fn groups(with: &str, of: &str) -> Result<String, String> {
     if with.contains('%') {
         return Err("a replacement has no samples".to_string());
     }
@@ -107,7 +117,11 @@ fn groups(with: &str) -> Result<String, String> {
     while let Some(c) = chars.next() {
         match (c, c == '\\') {
             (_, true) => match chars.next() {
-                Some(digit @ '1'..='9') => out.push_str(&format!("{{{digit}}}")),
+                Some(digit @ '1'..='9') if digit.to_digit(10) <= Some(count(of)) => {
+                    out.push_str(&format!("{{{digit}}}"))
+                }
+                // A group that the expression does not have is empty.
+                Some('1'..='9') => {}
                 Some(other) if !other.is_ascii_alphanumeric() => out.push_str(&braced(&other.to_string())),
                 _ => return Err(format!("\"{with}\" was not understood")),
             },
@@ -130,7 +144,7 @@ fn set(value: &str, scope: &Scope<'_>, rules: &Rules) -> Result<Change, String> 
             return Err("only the first part that matches is replaced, and here all of them".to_string());
         }
         let regex = if text(2).contains('i') { format!("(?i){}", text(0)) } else { text(0).to_string() };
-        let to = groups(text(1))?;
+        let to = groups(text(1), text(0))?;
         let from = text(0).trim_start_matches('^');
         let is_fixed = from.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_~".contains(&b));
         let change = match is_fixed && !to.contains('{') && text(2).is_empty() {

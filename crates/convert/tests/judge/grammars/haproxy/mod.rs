@@ -60,9 +60,21 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     if is_spelt || is_twice || ask.target.ends_with('?') || has_dots && choice(here) == (None, Some(400)) {
         *there = here.clone();
     }
+    // A redirect of evenkeel's own has a line of text.
+    if let Ok(answer) = &mut here.answer
+        && (300..400).contains(&answer.status)
+        && answer.body == "See Location."
+    {
+        answer.body.clear();
+        answer.fields.retain(|(name, _)| name != "content-type");
+    }
     // A field without a value.
     for side in [there, here] {
-        side.seen.iter_mut().for_each(|seen| seen.fields.retain(|(_, value)| !value.is_empty()));
+        for seen in &mut side.seen {
+            seen.fields.retain(|(_, value)| !value.is_empty());
+            // An element of a list keeps the blanks around it.
+            seen.fields.iter_mut().for_each(|(_, value)| value.retain(|c| c != ' '));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::tree::{Node, line};
 
 type Names<'n> = &'n [&'static str];
 
-/// A rule for requests.
+/// Line of `http-request`.
 pub fn request(dice: &mut Dice, names: Names<'_>) -> Node {
     let rule: String = match dice.below(22) {
         0..=3 => refusal(dice, names),
@@ -151,7 +151,7 @@ fn rare(dice: &mut Dice, names: Names<'_>) -> String {
     }
 }
 
-/// A rule for responses.
+/// Line of `http-response` or `http-after-response`.
 pub fn of_response(dice: &mut Dice, names: Names<'_>) -> Node {
     let (name, value) =
         (dice.one(&["X-Frame", "X-Said", "Cache-Control", "Server"]), dice.one(&["DENY", "no-store", "1"]));

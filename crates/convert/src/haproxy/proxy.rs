@@ -1,0 +1,88 @@
+//! A section with its rules, and the facts of the file that they depend on.
+
+use super::acl::Acls;
+use super::lexer::{Item, Section};
+use super::pages::Groups;
+use super::rules::{Caches, Rules, Scope, StickTables, User, read, trackers, unused};
+use super::samples::Context;
+use super::state::State;
+use crate::ledger::Ledger;
+use crate::model::Maps;
+use evenkeel_config::Files;
+use std::collections::BTreeMap;
+
+/// Facts of the whole file that the rules of a section depend on.
+pub(super) struct World<'w> {
+    /// Names and hashes by the name of their section `userlist`.
+    pub userlists: &'w BTreeMap<String, Vec<User>>,
+    pub caches: &'w Caches,
+    pub tables: &'w StickTables,
+    pub groups: &'w Groups,
+    pub maps: &'w Maps,
+    pub files: &'w dyn Files,
+    /// State in which rules of frontends begin.
+    pub state: State,
+}
+
+/// A frontend, backend or listen section with the defaults that it starts from.
+pub(super) struct Proxy<'s> {
+    pub section: &'s Section,
+    pub items: Vec<&'s Item>,
+    pub is_tcp: bool,
+    pub acls: Acls,
+}
+
+impl Proxy<'_> {
+    pub fn context<'c>(&self, maps: &'c Maps, files: &'c dyn Files) -> Context<'c> {
+        Context { maps, files, port: self.port() }
+    }
+
+    pub fn is_front(&self) -> bool {
+        self.section.kind != "backend"
+    }
+
+    pub fn is_back(&self) -> bool {
+        self.section.kind != "frontend"
+    }
+
+    pub fn rules(&self, world: &World<'_>, state: State, ledger: &mut Ledger) -> Rules {
+        let context = self.context(world.maps, world.files);
+        let mut scope = Scope {
+            items: &self.items,
+            section: &self.section.name,
+            is_front: self.is_front(),
+            acls: &self.acls,
+            context: &context,
+            tables: world.tables,
+            userlists: world.userlists,
+            caches: world.caches,
+            trackers: BTreeMap::new(),
+        };
+        trackers(&self.items, &mut scope, ledger);
+        let rules = read(&self.items, &scope, state, ledger);
+        unused(&self.items, ledger);
+        for item in self.items.iter().filter(|item| item.word(0) == "acl") {
+            ledger.carried(item.line);
+        }
+        rules
+    }
+
+    /// Returns the port of a listen section with a single address. Servers without a port use it.
+    pub fn port(&self) -> Option<String> {
+        let mut binds = self.items.iter().filter(|item| item.word(0) == "bind");
+        let address = binds.next()?.word(1).to_string();
+        let (_, port) = address.rsplit_once(':')?;
+        (binds.next().is_none() && !address.contains(',')).then(|| port.to_string())
+    }
+
+    /// True if the section shows statistics and does nothing else.
+    pub fn is_stats(&self, has_pool: bool) -> bool {
+        let is = |item: &&Item, word: &str, second: &str| {
+            item.word(0) == word && (second.is_empty() || item.word(1) == second)
+        };
+        let own = &self.section.items;
+        let shows = own.iter().any(|item| is(&item, "stats", "uri") || is(&item, "stats", "enable"))
+            || own.iter().any(|item| item.word(0) == "http-request" && item.word(1) == "use-service");
+        shows && !has_pool && !self.items.iter().any(|item| matches!(item.word(0), "use_backend" | "default_backend"))
+    }
+}
