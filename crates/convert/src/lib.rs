@@ -82,7 +82,8 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     let from = from.or_else(|| recognise(name, text))?;
     let mut ledger = Ledger::default();
     let file: Arc<str> = name.into();
-    let plain = template::strip(text, &file, &mut ledger);
+    let text = if from == From::Traefik { template::environment(text) } else { text.into() };
+    let plain = template::strip(&text, &file, &mut ledger);
     let mut target = match from {
         From::Haproxy => haproxy::translate(&plain, &file, files, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
@@ -94,6 +95,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
+    target.routes.iter_mut().for_each(|route| place::without_rest(&route.matching, &mut route.set));
     close_without_routes(&mut target);
     leave_listeners_out(&mut target);
     name_apart(&mut target);

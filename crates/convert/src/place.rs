@@ -1,6 +1,6 @@
 //! The path that a request has between two directives: what rewrites have made of the path that the client sent.
 
-use crate::model::{Cond, Key, RouteKeys, Test, braced, escape};
+use crate::model::{Cond, Key, Match, RouteKeys, Test, braced, escape};
 
 /// Where a request is, as far as directives before have moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +131,22 @@ impl Place {
             }
             Place::Unknown => {}
         }
+    }
+}
+
+/// Rewrites by an expression where conditions that were added later leave no parameter `{rest}` in the path of a route.
+pub(crate) fn without_rest(matching: &Match, set: &mut RouteKeys) {
+    let Some(to) = set.text(key!("rewrite.path")).and_then(|to| to.strip_suffix("{rest}")).map(str::to_string) else {
+        return;
+    };
+    let begins = matching.conds.iter().find_map(|cond| match &cond.test {
+        Test::Begins(text) if cond.key == Key::Path && !cond.negated => Some(text),
+        _ => None,
+    });
+    if let (Some(text), None) = (begins, matching.only_path()) {
+        set.remove(key!("rewrite"));
+        set.put(key!("rewrite.regex"), format!("(?i){}(.*)", escape(text)));
+        set.put(key!("rewrite.to"), format!("{to}{{1}}"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lines of templates (Jinja, Go, ERB). They are not configuration, and are taken out of the text before it is read.
 
 use crate::ledger::Ledger;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Marks of template engines, with the names of the engines.
@@ -8,6 +9,31 @@ const MARKS: [(&str, &str); 3] = [("{%", "Jinja"), ("{{", "Jinja or Go templates
 
 /// Word that marks the beginning of a block in a line that was taken out.
 pub(crate) const BLOCK: &str = "template-line";
+
+/// Returns the text with variables of the environment, `{{env "NAME"}}` in files of Traefik, as evenkeel writes them.
+pub(crate) fn environment(text: &str) -> Cow<'_, str> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let name = after.split_once("}}").and_then(|(inner, behind)| {
+            let quoted = inner.trim_matches(['-', ' ']).strip_prefix("env")?.trim();
+            let name = quoted.trim_matches(['"', '`']);
+            let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            (is_name && quoted.len() == name.len() + 2).then_some((name, behind))
+        });
+        match name {
+            Some((name, behind)) => {
+                out.push_str(&format!("${{{name}}}"));
+                rest = behind;
+            }
+            None => {
+                out.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    if out.is_empty() { text.into() } else { (out + rest).into() }
+}
 
 /// Returns the text with an empty line for each line of a template. Template lines are entered in the book. A line that
 /// begins a block keeps its brace, so that braces stay balanced.
@@ -49,6 +75,13 @@ pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_of_the_environment_are_respelled() {
+        let text = "url: \"http://{{ env \"HOST\" }}:{{env `PORT`}}/{{ .x }}\" {{";
+        assert_eq!(environment(text), "url: \"http://${HOST}:${PORT}/{{ .x }}\" {{");
+        assert_eq!(environment("a"), "a");
+    }
 
     #[test]
     fn template_lines_are_entered_and_taken_out() {

@@ -150,7 +150,12 @@ fn header_condition(node: &Node<'_>, matching: &mut Match) -> Result<(), String>
     let name = node.text("name").unwrap_or_default().to_ascii_lowercase();
     let of_name = |why: String| format!("headers {name:?}: {why}");
     let expected = header_value(node).map_err(of_name)?;
-    let side = if node.flag("invert_match") { &mut matching.not } else { &mut matching.criteria };
+    let is_inverted = node.flag("invert_match");
+    let side = if is_inverted { &mut matching.not } else { &mut matching.criteria };
+    // Each condition holds by itself; a list of methods is one of alternatives.
+    if name == ":method" && !is_inverted && !side.methods.is_empty() {
+        return Err(of_name("it has two conditions".to_owned()));
+    }
     match (&*name, &expected.equal[..]) {
         (":method", [method]) => side.methods.push(method.clone()),
         (":method", _) => {

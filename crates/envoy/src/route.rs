@@ -187,9 +187,16 @@ fn virtual_host(
             false => fitting.push((matching, position)),
         }
     }
+    let mut positions: Vec<usize> = fitting.iter().map(|(_, position)| *position).collect();
+    positions.sort_unstable();
+    let is_unique = positions.windows(2).all(|pair| pair[0] != pair[1]);
+    let mut taken = vec![0; nodes.len()];
     let planned = fitting.into_iter().map(|(matching, position)| {
         let (label, acting) = &routes[position];
-        let order = u32::try_from(position).unwrap_or(u32::MAX);
+        // Several matches of one route are equally specific, too.
+        let before = positions.partition_point(|other| *other < position) + taken[position];
+        taken[position] += 1;
+        let order = u32::try_from(if is_unique { position } else { before }).unwrap_or(u32::MAX);
         PlannedRoute { label: label.clone(), matching, order, acting: acting.clone() }
     });
     Ok(VirtualHost { name, domains, is_for_all, routes: planned.collect() })

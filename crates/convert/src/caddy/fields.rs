@@ -148,6 +148,14 @@ pub(super) fn read(
             }
         }
     }
+    if others.len() > 1 {
+        // Versions of Caddy differ in this.
+        for (row, _) in rows.iter().filter(|(_, words)| words.first().is_some_and(|word| word.starts_with('?'))) {
+            let reason =
+                "each default is set by itself here, and by some versions of Caddy only if all the fields are absent";
+            ledger.changes(row.line, reason, "nothing, unless endpoints send one of them");
+        }
+    }
     if !main.is_empty() {
         others.insert(0, main);
     }

@@ -165,7 +165,9 @@ fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Ma
         "host" => is(Cond::one_of(Key::Host, values.iter().map(|host| host.to_ascii_lowercase()))),
         "header" => match (first.strip_prefix('!'), row.word(2)) {
             (Some(name), _) => is(Cond::new(Key::Header(name.to_string()), Test::Present).negate()),
-            (None, "" | "*") => is(Cond::new(Key::Header(first.to_string()), Test::Present)),
+            (None, _) if values.len() < 2 || row.from(2).iter().any(|value| value == "*") => {
+                is(Cond::new(Key::Header(first.to_string()), Test::Present))
+            }
             (None, _) => {
                 each(row.from(2).iter().map(|value| Cond::new(Key::Header(first.to_string()), glob(value))).collect())
             }

@@ -246,9 +246,8 @@ impl Walk<'_> {
                         self.ledger.changes(line, reason, "nothing, if the endpoint takes the first of several values");
                     }
                 }
-                let is_written = !matches!(state.place, Place::Unknown)
-                    && !(query.is_some() && matches!(state.place, Place::Made(_)));
-                if !is_written {
+                let is_lost = query.is_some() && matches!(state.place, Place::Made(_));
+                if is_lost || state.place == Place::Unknown {
                     self.ledger.changes(
                         line,
                         "the path cannot be made of an earlier rewrite",

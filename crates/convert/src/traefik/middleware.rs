@@ -295,7 +295,7 @@ fn is_simple(node: &Node) -> bool {
                     .trim_start_matches(|c: char| c.is_ascii_digit())
                     .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         };
-        to.starts_with('/') && !to.contains('?') && parts.iter().skip(1).all(|part| is_group(part))
+        to.starts_with('/') && !to.contains('?') && parts.iter().skip(1).all(is_group)
     };
     regex.is_some_and(|regex| crate::expression::foreign(regex).is_ok()) && to.is_some_and(fits)
 }

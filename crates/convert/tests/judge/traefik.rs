@@ -223,10 +223,8 @@ fn pass(root: &Value, name: &str, request: &mut Request, changes: &mut Vec<(Stri
                 return Some(Outcome::Answer(401, vec![challenge], "401 Unauthorized\n".into()));
             }
         }
-        "ipAllowList" => {
-            if !set.texts("sourceRange").any(|network| within(request.client, network)) {
-                return Some(Outcome::Answer(403, Vec::new(), "Forbidden".into()));
-            }
+        "ipAllowList" if !set.texts("sourceRange").any(|network| within(request.client, network)) => {
+            return Some(Outcome::Answer(403, Vec::new(), "Forbidden".into()));
         }
         "chain" => {
             let inner: Vec<String> = set.texts("middlewares").map(str::to_string).collect();

@@ -38,7 +38,6 @@ const PATHS: [&str; 12] = [
 ];
 const PREFIXES: [&str; 4] = ["/api", "/admin", "/static", "/api/v1"];
 const FIELDS: [&str; 3] = ["X-Key", "X-Role", "X-Trace"];
-const VALUES: [&str; 4] = ["s", "none", "admin", "v1"];
 /// Password `s3` in bcrypt of the lowest cost.
 const USER: &str = "joe $2b$04$G7hl.0KSoKxRqPQ6vaPfGeaMKr9Kksic/7ySVXc97DiA0MRbeLGne";
 
@@ -80,6 +79,12 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
                 }
             }
         }
+    }
+    // A rewrite takes an escaped letter as it was sent.
+    if let (Some(a), Some(b)) = (&mut there.seen, &here.seen)
+        && ask.target.contains('%')
+    {
+        a.target.clone_from(&b.target);
     }
     // Caddy cleans an empty path to a dot.
     if let (Some(a), Some(b)) = (&mut there.seen, &here.seen)
