@@ -46,6 +46,8 @@ request_headers = {{ remove = ["X-Debug"], set = {{ X-Real-IP = "{{client.ip}}" 
 response_headers = {{ remove = ["Server"], set = {{ X-Served-By = "{{endpoint}}" }} }}
 jwt = {{ keys = "{folder}/keys.json", algorithms = ["HS256"], issuer = "count", audience = ["count"], claims_to = {{ X-User = "sub" }} }}
 '''
+ROUTED = HTTP + '[[route]]\npool = "web"\nmatch = {{ prefix = "/some" }}\n'
+CACHED = HTTP + '[[route]]\npool = "web"\ncache = {{ ttl = {{ 200 = "1h" }} }}\n'
 TCP = '[listener.web]\nmode = "tcp"\npool = "web"\nbind = ["127.0.0.1:{port}"]\n[pool.web]\nendpoints = ["127.0.0.1:{endpoint}"]\n'
 
 
@@ -81,6 +83,11 @@ def exchange(sock, request, requests):
 def keep_alive(port, requests):
     with socket.create_connection(("127.0.0.1", port)) as sock:
         exchange(sock, REQUEST, requests)
+
+
+def escape(port, requests):
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        exchange(sock, REQUEST.replace(b"/path", b"/p%61th"), requests)
 
 
 def base64url(value):
@@ -146,6 +153,10 @@ CASES = {
     "https": (HTTP, TLS, https, 2000, 500),
     "https-64k": (HTTP, TLS, https_64k, 1000, 250),
     "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
+    "routed": (ROUTED, "", keep_alive, 4000, 1000),
+    # As routed, with an escape in the path.
+    "escape": (ROUTED, "", escape, 4000, 1000),
+    "cache-hit": (CACHED, "", keep_alive, 4000, 1000),
     "tcp": (TCP, "", client_closes, 2000, 500),
     "protected": (PROTECTED, "", protected, 4000, 1000),
     # As keep-alive; ten filters pass it by only in the example `filters` of the crate `proxy`.

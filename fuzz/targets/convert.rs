@@ -10,7 +10,7 @@ fuzz_target!(|text: &str| {
         let converted = convert("any.conf", text, Some(from), &NoFiles).expect("the program is named");
         assert_eq!(convert("any.conf", text, Some(from), &NoFiles), Some(converted.clone()));
         let report = &converted.report;
-        assert!(report.carried + report.changes.len() + report.lossless.len() >= report.directives);
+        assert!(report.carried + report.named().count() + report.lossless.len() >= report.directives);
         assert!(!report.to_text().is_empty());
         let outcome = parse_str("any.toml", &converted.toml, &|_| Some("x".to_string()));
         assert!(outcome.diagnostics.iter().all(|found| found.code != Code::Syntax), "{}", converted.toml);

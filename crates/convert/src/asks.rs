@@ -64,6 +64,7 @@ pub fn asks(text: &str, n: usize, seed: u64) -> Vec<Ask> {
             let (name, values) = fields[next.below(fields.len())];
             let value = match values.is_empty() || next.once_in(4) {
                 true => next.one(&VALUES).to_string(),
+                false if next.once_in(8) => format!("a, {}", next.one(values)),
                 false => next.one(values),
             };
             // Programs differ in which of several lines they read.
@@ -95,6 +96,13 @@ impl Words {
             for word in &all {
                 words.add(word);
             }
+            if let Some(at) = all.iter().position(|word| word.eq_ignore_ascii_case("query"))
+                && let Some(name) = all.get(at + 1).filter(|word| is_value(word))
+            {
+                let value = all.get(at + 2).filter(|word| is_value(word)).unwrap_or(&"1");
+                words.queries.extend([format!("{name}={value}"), name.to_string()]);
+            }
+            words.add_fetches(&all);
             let named: Vec<String> = all.iter().filter_map(|word| field_name(word)).collect();
             for name in named {
                 let values = words.fields.entry(name).or_default();
@@ -112,10 +120,32 @@ impl Words {
         if plain.starts_with('/') && !plain.starts_with("//") {
             let path = literal(plain);
             self.paths.insert(path);
-        } else if let Some(host) = host(plain) {
+        } else if let Some(host) = host(word.trim_start_matches(['^', '~', '\\'])) {
             self.hosts.insert(host);
         } else if let Some(name) = plain.strip_prefix("$arg_") {
             self.queries.extend([format!("{name}=1"), name.to_string()]);
+        }
+    }
+
+    /// Adds what samples of HAProxy fetch: `hdr(NAME)`, `cook(NAME)` and `url_param(NAME)`, with the values behind them.
+    fn add_fetches(&mut self, line: &[&str]) {
+        for pair in line.windows(2) {
+            let (fetch, name) = (pair[0].rsplit('.').next().unwrap_or_default(), pair[1]);
+            let is = |kinds: &[&str]| kinds.iter().any(|kind| fetch == *kind || fetch.starts_with(&format!("{kind}_")));
+            let values: Vec<&str> = line.iter().filter(|word| is_value(word) && **word != name).copied().collect();
+            if is(&["hdr", "fhdr"]) && !name.eq_ignore_ascii_case("host") && !is_reserved(name) {
+                self.fields.entry(name.to_string()).or_default().extend(values.iter().map(|value| value.to_string()));
+            } else if is(&["cook", "cookie"]) {
+                let cookies = values.iter().map(|value| format!("{name}={value}; other=1"));
+                self.fields.entry("Cookie".into()).or_default().extend(cookies);
+            } else if is(&["url_param", "urlp"]) {
+                self.queries.extend(values.iter().map(|value| format!("{name}={value}")));
+            }
+        }
+        // A password in the clear can be sent.
+        if let ["user", name, "insecure-password", password] = line {
+            let proof = base64(&format!("{name}:{password}"));
+            self.fields.entry("Authorization".into()).or_default().push(format!("Basic {proof}"));
         }
     }
 
@@ -138,6 +168,19 @@ impl Words {
     }
 }
 
+fn base64(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
+            out.push(if at <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
 /// The beginning of an expression or pattern that stands for itself.
 fn literal(path: &str) -> String {
     let mut plain = String::new();
@@ -157,6 +200,7 @@ fn literal(path: &str) -> String {
 /// A host name, without a port. Patterns get a name that they match.
 fn host(word: &str) -> Option<String> {
     let word = word.replace('\\', "").replace("*.", "any.").replace(".*", ".org");
+    let word = word.strip_prefix("http://").or_else(|| word.strip_prefix("https://")).unwrap_or(&word);
     let word = word.trim_end_matches('$').trim_start_matches('.');
     let word = word.split_once(':').map_or(word, |(host, _)| host);
     let (first, last) = word.rsplit_once('.')?;

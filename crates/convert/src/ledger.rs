@@ -1,7 +1,7 @@
-//! Book of every directive that was read, with its outcome: carried over, or in one of two lists. A directive that no
+//! Book of every directive that was read, with its outcome: carried over, or in one of three lists. A directive that no
 //! translation settled appears in the report too, so no directive can be dropped silently.
 
-use crate::report::{Item, Report};
+use crate::report::{Item, Report, must_decide};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,7 +35,15 @@ struct Entry {
     text: String,
     settled: bool,
     lossless: Vec<String>,
-    changes: Vec<(String, String)>,
+    changes: Vec<Change>,
+}
+
+/// Reason and advice of a note, and true if a person must decide about it.
+#[derive(Debug, PartialEq)]
+struct Change {
+    reason: String,
+    todo: String,
+    is_urgent: bool,
 }
 
 impl Ledger {
@@ -67,11 +75,22 @@ impl Ledger {
         }
     }
 
-    /// Settles a directive that is left out, or carried over with a difference: the reason, and advice.
+    /// Settles a directive that is left out, or carried over with a difference: the reason, and advice. Words of
+    /// [`must_decide`] put it into the list of what must be decided.
     pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
+        let (reason, todo) = (reason.into(), todo.into());
+        let is_urgent = must_decide(&reason, &todo);
+        self.note(line, Change { reason, todo, is_urgent });
+    }
+
+    /// Settles a directive of which something is closed or missing until a person acts: the reason, and advice.
+    pub fn decide(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
+        self.note(line, Change { reason: reason.into(), todo: todo.into(), is_urgent: true });
+    }
+
+    fn note(&mut self, line: Line, note: Change) {
         let entry = &mut self.entries[line.0];
         entry.settled = true;
-        let note = (reason.into(), todo.into());
         if !entry.changes.contains(&note) {
             entry.changes.push(note);
         }
@@ -101,7 +120,7 @@ impl Ledger {
             if !entry.settled {
                 report.forgotten += 1;
                 let todo = "look up what it does, and whether the reference of evenkeel's keys has it".to_string();
-                entry.changes.push((FORGOTTEN.to_string(), todo));
+                entry.changes.push(Change { reason: FORGOTTEN.to_string(), todo, is_urgent: true });
             }
             if entry.changes.is_empty() && entry.lossless.is_empty() {
                 report.carried += 1;
@@ -113,9 +132,13 @@ impl Ledger {
                 reason,
                 todo,
             };
-            report.changes.extend(entry.changes.into_iter().map(|(reason, todo)| item(reason, todo)));
+            for change in entry.changes {
+                let list = if change.is_urgent { &mut report.decide } else { &mut report.changes };
+                list.push(item(change.reason, change.todo));
+            }
             report.lossless.extend(entry.lossless.into_iter().map(|reason| item(reason, String::new())));
         }
+        sort(&mut report.decide);
         sort(&mut report.changes);
         sort(&mut report.lossless);
         report
@@ -149,7 +172,7 @@ mod tests {
         let report = ledger.into_report();
         assert_eq!((report.directives, report.carried, report.forgotten), (4, 1, 1));
         assert_eq!(report.lossless.len(), 1);
-        let texts: Vec<&str> = report.changes.iter().map(|item| &*item.text).collect();
-        assert_eq!(texts, ["word 3", "word 4"]);
+        let texts = |items: &[Item]| items.iter().map(|item| item.text.clone()).collect::<Vec<_>>();
+        assert_eq!((texts(&report.changes), texts(&report.decide)), (vec!["word 3".into()], vec!["word 4".into()]));
     }
 }

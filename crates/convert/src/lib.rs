@@ -4,10 +4,11 @@
 //! 2. `template`: lines of templates are taken out of the text.
 //! 3. `haproxy`, `nginx`, `traefik`, `caddy`: a reader and a translation each. `envoy`: a reader; the translation is in
 //!    `evenkeel_envoy`, which control planes share. `tree` reads YAML and TOML.
-//! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
+//! 4. `ledger`: every directive that was read, and its end. `report`: the three lists that come of it. `always`:
+//!    what differs from each program in every conversion.
 //! 5. `model`: listeners, routes and pools of all but Envoy, as drafts of `evenkeel_config` with the conditions of routes, and
 //!    the order of rules.
-//! 6. `asks`: requests by which an original and its conversion are compared.
+//! 6. `asks`: requests by which an original and its conversion are compared. `compare`: their responses.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -18,8 +19,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: asks, nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
-// durations, compression, protection, model, ledger, report
+// Order: compare, asks, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
 macro_rules! key {
@@ -28,8 +29,10 @@ macro_rules! key {
     };
 }
 
+mod always;
 mod asks;
 mod caddy;
+mod compare;
 mod compression;
 mod durations;
 mod envoy;
@@ -48,9 +51,11 @@ mod template;
 mod traefik;
 mod tree;
 
+pub use always::always;
 pub use asks::{Ask, asks};
+pub use compare::{Answer, difference, normal_fields, other_field, without_addresses};
 pub use recognise::{From, recognise};
-pub use report::{CHANGES, Item, LOSSLESS, Report};
+pub use report::{CHANGES, DECIDE, Item, LOSSLESS, Report};
 
 use evenkeel_config::Files;
 use ledger::Ledger;
@@ -81,7 +86,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         From::Envoy => {
             let toml =
                 format!("{}{}", made_from(name), envoy::translate(&plain, &file, &mut ledger).to_toml_with_secrets());
-            return Some(Converted { from, toml, report: ledger.into_report() });
+            return Some(Converted { from, toml, report: report(name, from, ledger) });
         }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
@@ -89,7 +94,11 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     name_apart(&mut target);
     read_paths(&mut target, from);
     let toml = made_from(name) + &target.to_toml();
-    Some(Converted { from, toml, report: ledger.into_report() })
+    Some(Converted { from, toml, report: report(name, from, ledger) })
+}
+
+fn report(name: &str, from: From, ledger: Ledger) -> Report {
+    Report { from: Some(from), name: name.to_string(), ..ledger.into_report() }
 }
 
 /// First line of an output, with the name of its source.

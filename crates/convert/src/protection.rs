@@ -3,27 +3,27 @@
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, RouteKeys};
-use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::Access;
 
 /// Beginnings of hashes that `basic_auth` reads.
 const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
 
-/// Lets only clients on this machine use a route, whatever its address list was.
+/// Lets no client use a route, whatever its address list was: a refusal that cannot be kept stays a refusal.
 pub(crate) fn close(set: &mut RouteKeys) {
-    set.put(key!("access"), Draft::<Access>::one(key!("allow"), THIS_MACHINE.to_vec()));
+    shut(set);
 }
 
 /// Closes a route, and notes why at the directive that protected it.
 pub(crate) fn closed_by(line: Line, reason: &str, set: &mut RouteKeys, ledger: &mut Ledger) {
     close(set);
-    ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
+    ledger.decide(line, format!("{reason}; {PROTECTED}"), OPEN);
 }
 
 /// The whole of both families of addresses.
 const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// Lets no client use a route: which of them may is not known, not even for those on this machine.
+/// Lets no client use a route: which of them may is not known.
 pub(crate) fn shut(set: &mut RouteKeys) {
     set.put(key!("access"), Draft::<Access>::one(key!("deny"), ALL.to_vec()));
 }
@@ -62,7 +62,7 @@ pub(crate) fn would_replace(set: &RouteKeys, more: &RouteKeys) -> bool {
 
 /// True if a route is closed.
 pub(crate) fn is_closed(set: &RouteKeys) -> bool {
-    set.get(key!("access.allow")) == Some(&THIS_MACHINE.to_vec().into())
+    is_shut(set)
 }
 
 /// Notes a user of a list in the configuration: the line for the file, if evenkeel reads this kind of hash.
@@ -71,7 +71,7 @@ pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut 
         true => format!("write the line {name}:{hash} into {file}"),
         false => format!("its hash is of a kind that is not read: htpasswd -B {file} {name}"),
     };
-    ledger.changes(line, "users are in a file, which has to be there before evenkeel starts", todo);
+    ledger.decide(line, "users are in a file, which has to be there before evenkeel starts", todo);
 }
 
 #[cfg(test)]
@@ -92,8 +92,6 @@ mod tests {
         let mut set = Draft::one(key!("access.allow"), vec!["0.0.0.0/0"]);
         assert!(!is_closed(&set));
         close(&mut set);
-        assert!(is_closed(&set) && !is_shut(&set));
-        shut(&mut set);
-        assert!(is_shut(&set) && !is_closed(&set));
+        assert!(is_closed(&set) && is_shut(&set));
     }
 }

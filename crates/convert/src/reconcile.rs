@@ -1,15 +1,15 @@
 //! Makes the original's order of rules hold here. Differences that remain are entered in the book.
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Clash, Key, Route, settle_order};
+use crate::model::{Action, Clash, Key, Maps, Route, settle_order};
 use crate::protection::shut;
 
-/// Settles the order of routes. They are sorted in the order in which the program `whose` tries them.
-pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledger) {
+/// Settles the order of routes, which may need `maps`. They are sorted in the order in which the program `whose` tries them.
+pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, maps: Option<&Maps>, ledger: &mut Ledger) {
     let by_client = |route: &Route| route.matching.conds.iter().any(|cond| cond.key == Key::Client);
     let is_answer = |route: &Route| !matches!(route.action, Action::Pool(_) | Action::Split(_));
     let refusals: Vec<Line> = routes.iter().filter(|r| by_client(r) && is_answer(r)).map(|r| r.line).collect();
-    for clash in settle_order(routes) {
+    for clash in settle_order(routes, maps) {
         match clash {
             Clash::Unreachable { earlier, later } => {
                 let reason =

@@ -39,7 +39,7 @@ pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String 
         closing = still_open;
         let entry = ledger.open(file, index + 1, bare);
         let reason = format!("a line of a template ({engine}), not of a configuration");
-        ledger.changes(entry, reason, "render the template, and convert the result");
+        ledger.decide(entry, reason, "render the template, and convert the result");
         let begins_block = bare.ends_with('{') && !bare.ends_with("{{");
         out.push_str(if begins_block { "template-line {\n" } else { "\n" });
     }
@@ -56,6 +56,6 @@ mod tests {
         let text = "a;\n{% for x in y %}\nserver {{ x }};\nlocation {{ p }} {\n# {{ c }}\n";
         let left = strip(text, &"t".into(), &mut ledger);
         assert_eq!(left, "a;\n\n\ntemplate-line {\n# {{ c }}\n");
-        assert_eq!(ledger.into_report().changes.len(), 3);
+        assert_eq!(ledger.into_report().decide.len(), 3);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::committed::same_as_committed;
 use evenkeel_config::{Disk, Files, Outcome, Severity, parse_str, render_text};
-use evenkeel_convert::{Converted, convert};
+use evenkeel_convert::{Converted, From, always, convert};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,15 +128,40 @@ fn check_accepts_every_output() {
 }
 
 #[test]
-fn the_guide_shows_what_comes_out() {
-    let guide = folder().join("../../../docs/guide/convert.md");
-    let guide = std::fs::read_to_string(guide).expect("the page is there");
+fn the_committed_guide_shows_what_comes_out() {
+    const GUIDE: &str = "docs/guide/convert.md";
+    let guide = std::fs::read_to_string(folder().join("../../..").join(GUIDE)).expect("the page is there");
     let shop = all().into_iter().find(|fixture| fixture.name == "shop").expect("the fixture is there");
     let source = std::fs::read_to_string(folder().join("haproxy/shop.cfg")).expect("a text");
     // The page names the file as an operator would.
-    let report = shop.converted.report.to_text().replace("haproxy/shop.cfg", "haproxy.cfg");
-    let toml = shop.converted.toml.replace("haproxy/shop.cfg", "haproxy.cfg");
-    for (name, text) in [("haproxy.cfg", &source), ("evenkeel.toml", &toml), ("the report", &report)] {
-        assert!(guide.contains(text.trim()), "{name} is not in docs/guide/convert.md:\n{text}");
+    let named = |text: &str| text.replace("haproxy/shop.cfg", "haproxy.cfg");
+    let parts = [
+        ("## An example\n\n```text\n", "```", source),
+        ("becomes\n\n```toml\n", "```", named(&shop.converted.toml)),
+        ("with this report:\n\n```text\n", "```", named(&shop.converted.report.to_text())),
+        ("| Program | Difference |\n|---|---|\n", "\n\n", always_rows()),
+    ];
+    let page = parts.iter().fold(guide, |page, (begin, end, text)| {
+        let (before, rest) = page.split_once(begin).unwrap_or_else(|| panic!("{begin} is not in {GUIDE}"));
+        let (_, after) = rest.split_once(end).expect("the part ends");
+        let text = if *end == "\n\n" { text.trim_end() } else { text };
+        format!("{before}{begin}{text}{end}{after}")
+    });
+    same_as_committed(&[(GUIDE.into(), page)]);
+}
+
+/// Rows of the guide for what always differs. A difference from several programs is a single row.
+fn always_rows() -> String {
+    let programs = [From::Haproxy, From::Nginx, From::Caddy, From::Traefik, From::Envoy];
+    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    for from in programs {
+        for text in always(from) {
+            match rows.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, of)) => of.push(from.to_string()),
+                None => rows.push((text, vec![from.to_string()])),
+            }
+        }
     }
+    let of = |of: &[String]| if of.len() == programs.len() { "all".to_string() } else { of.join(", ") };
+    rows.iter().map(|(text, programs)| format!("| {} | {text} |\n", of(programs))).collect()
 }

@@ -30,7 +30,7 @@ pub fn has_several(path: &str) -> bool {
 fn may_differ(path: &str) -> bool {
     match features(path.as_bytes()) {
         0 => false,
-        found if found & !STRAY == ESCAPE => {
+        found if found & !(STRAY | END | RESERVED) == ESCAPE => {
             escapes(path.as_bytes()).any(|(escape, byte)| !(stays(byte) && is_upper(escape)) || ends(byte))
         }
         _ => true,
@@ -77,10 +77,13 @@ struct Reading {
 impl Readings {
     /// Starts with the path as sent.
     pub fn of(path: &str) -> Readings {
-        let bytes = path.as_bytes().to_vec();
-        let first = Reading { range: 0..bytes.len(), decoded: 0, is_done: false };
+        // Room for the readings of a usual path: as sent, decoded, and a copy to compare.
+        let mut bytes = Vec::with_capacity(3 * path.len());
+        bytes.extend_from_slice(path.as_bytes());
+        let mut all = Vec::with_capacity(4);
+        all.push(Reading { range: 0..bytes.len(), decoded: 0, is_done: false });
         let bytes_max = BYTES_MAX.max(3 * bytes.len());
-        Readings { bytes, all: vec![first], source: Vec::new(), bytes_max }
+        Readings { bytes, all, source: Vec::with_capacity(path.len()), bytes_max }
     }
 
     /// Returns the next reading, starting with the path as sent. `None` once there are no more.
@@ -101,7 +104,8 @@ impl Readings {
                 self.add(*step, decoded)?;
             }
         }
-        if found & ESCAPE != 0 && decoded < DECODED_MAX {
+        // Without these, the first step has decoded everything.
+        if found & (RESERVED | STRAY) != 0 && decoded < DECODED_MAX {
             self.add(decode, decoded + 1)?;
         }
         Ok(Some(&self.bytes[range]))
@@ -136,9 +140,9 @@ type Step = fn(&[u8], &mut Vec<u8>);
 const STEPS: &[(u8, Step)] = &[
     (ESCAPE, unescape),
     (STRAY, |path, out| decoded(path, out, |_, byte| is_unreserved(byte))),
-    (ESCAPE, |path, out| cut(path, out, 0)),
-    (ESCAPE, |path, out| cut(path, out, b'?')),
-    (ESCAPE, |path, out| cut(path, out, b'#')),
+    (END, |path, out| cut(path, out, 0)),
+    (END, |path, out| cut(path, out, b'?')),
+    (END, |path, out| cut(path, out, b'#')),
     (BACKSLASH, slash),
     (PARAMETERS, bare),
     (SLASHES, merge),
@@ -157,6 +161,10 @@ const SLASHES: u8 = 8;
 const DOT: u8 = 16;
 /// Percent signs that begin no escape.
 const STRAY: u8 = 32;
+/// Escapes at which some readers end a path.
+const END: u8 = 64;
+/// Escapes that readers decode, but not all of them.
+const RESERVED: u8 = 128;
 
 /// True if a path has any of the features.
 #[inline]
@@ -192,19 +200,31 @@ fn has_features(path: &[u8]) -> bool {
 
 /// Features of a path for which it may have several readings.
 fn features(path: &[u8]) -> u8 {
-    let of = |a: u8, b: u8| {
-        let slash = a == b'/';
-        (u8::from(a == b'%') * ESCAPE)
-            | (u8::from(a == b'\\') * BACKSLASH)
-            | (u8::from(a == b';') * PARAMETERS)
-            | (u8::from(slash & (b == b'/')) * SLASHES)
-            | (u8::from(slash & (b == b'.')) * DOT)
-    };
-    let pairs = path.iter().zip(path.get(1..).unwrap_or_default()).fold(0, |found, (a, b)| found | of(*a, *b));
-    let found = pairs | path.last().map_or(0, |last| of(*last, 0));
-    let is_stray = |at: usize| escape(&path[at..]).is_none();
-    let has_stray = found & ESCAPE != 0 && memchr::memchr_iter(b'%', path).any(is_stray);
-    found | (u8::from(has_stray) * STRAY)
+    let mut found = 0;
+    for (at, byte) in path.iter().enumerate() {
+        found |= match byte {
+            b'%' => ESCAPE | features_of_escape(&path[at..]),
+            b'\\' => BACKSLASH,
+            b';' => PARAMETERS,
+            b'/' => match path.get(at + 1) {
+                Some(b'/') => SLASHES,
+                Some(b'.') => DOT,
+                _ => 0,
+            },
+            _ => 0,
+        };
+    }
+    found
+}
+
+/// Features of the percent sign at the front of these bytes.
+fn features_of_escape(bytes: &[u8]) -> u8 {
+    match escape(bytes) {
+        None => STRAY,
+        Some(byte) if ends(byte) => END,
+        Some(byte) if is_unreserved(byte) || stays(byte) => 0,
+        Some(_) => RESERVED,
+    }
 }
 
 /// The escape at the front of these bytes, decoded.

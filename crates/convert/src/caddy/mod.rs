@@ -152,7 +152,7 @@ fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, targe
     }
     let name = crate::model::name_of(&addresses[0].host.replace(['.', '*'], "-").replace("${", "").replace('}', ""));
     let mut routes = site::routes(&directive.block, &name, directive.line, target, ledger);
-    crate::reconcile::reconcile(&mut routes, "Caddy", ledger);
+    crate::reconcile::reconcile(&mut routes, "Caddy", None, ledger);
     for (port, hosts) in places {
         let mut own = Match::of([Cond::one_of(Key::Listener, [listener_name(port)])]);
         if !hosts.iter().any(String::is_empty) {

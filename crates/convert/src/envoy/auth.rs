@@ -6,11 +6,12 @@ use super::read::message;
 use super::settled::settle;
 use crate::ledger::Ledger;
 use crate::protection::user;
-use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use crate::report::{OPEN, PROTECTED};
 use crate::tree::{Kind, Node};
 use evenkeel_config::plan::{Access, BasicAuth, Cidr, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
 use evenkeel_envoy::matching::{are_apart, matching, takes_all};
 use evenkeel_envoy::schema::ROUTE_MATCH;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,11 +71,11 @@ pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Beh
     true
 }
 
-/// Lets only clients on this machine use a route.
+/// Lets no client use a route.
 fn close(route: &mut Behind<'_>) {
-    let allow = THIS_MACHINE.iter().filter_map(|text| text.parse().ok());
-    let allow = allow.filter_map(|ip: std::net::IpAddr| Cidr::around(ip, if ip.is_ipv4() { 32 } else { 128 }));
-    route.filters.access = Some(Access { allow: allow.collect(), ..Access::default() });
+    let all = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+    let deny = all.into_iter().filter_map(|ip| Cidr::around(ip, 0));
+    route.filters.access = Some(Access { deny: deny.collect(), ..Access::default() });
 }
 
 /// Texts of a list, with spaces between them.

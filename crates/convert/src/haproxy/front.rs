@@ -348,7 +348,7 @@ impl Front<'_> {
     /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
-        crate::reconcile::reconcile(&mut routes, "HAProxy", ledger);
+        crate::reconcile::reconcile(&mut routes, "HAProxy", None, ledger);
         for route in &mut routes {
             if self.is_tcp {
                 tcp_route(route, ledger);

@@ -93,7 +93,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 impl Test {
     /// The test of a path as a regular expression for the whole path.
-    fn as_regex(&self) -> String {
+    pub fn as_regex(&self) -> String {
         match self {
             Test::OneOf(paths) => paths.iter().map(|path| escape(path)).collect::<Vec<_>>().join("|"),
             Test::Begins(text) => format!("{}.*", escape(text)),

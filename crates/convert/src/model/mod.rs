@@ -1,13 +1,15 @@
 //! Draft of the output: listeners, routes and pools, before they are written. The translations fill it in.
 
-// Order: order, matching, units
+// Order: order, maps, matching, units
+mod maps;
 mod matching;
 mod order;
 mod units;
 
 pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size};
+pub(crate) use maps::Maps;
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
-pub(crate) use order::{Clash, settle_order};
+pub(crate) use order::{Clash, break_ties, settle_order};
 pub(crate) use units::{braced, duration, name_of, parse_size};
 
 use evenkeel_config::draft::{File, KeyOf};
@@ -24,9 +26,9 @@ pub(crate) type PoolKeys = Draft<plan::Pool>;
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
     pub root: Draft<File>,
-    /// Tables `[map.NAME]` by their names.
-    pub maps: Vec<(String, Draft<plan::Map>)>,
     pub listeners: Vec<Listener>,
+    /// Tables `[map.NAME]`.
+    pub maps: Vec<(String, Draft<plan::Map>)>,
     pub routes: Vec<Route>,
     pub pools: Vec<Pool>,
 }

@@ -1,8 +1,9 @@
 //! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
 //! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
+use super::Route;
+use super::maps::Maps;
 use super::matching::{Cond, Key, Match, Test};
-use super::{Route, Value};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -20,8 +21,9 @@ pub(crate) enum Clash {
     TooMany { first: Line },
 }
 
-/// Makes routes that stand in the original's order behave in that order here.
-pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
+/// Makes routes that stand in the original's order behave in that order here. Conditions that cannot stand beside others
+/// become maps, if there are any.
+pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<Clash> {
     let mut clashes = Vec::new();
     if routes.len() > COMPARED {
         clashes.push(Clash::TooMany { first: routes[0].line });
@@ -30,15 +32,33 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
     let mut kept: Vec<Route> = Vec::new();
     for later in routes.drain(..) {
         let mut joined = Vec::new();
-        let later = behind(later, &kept, 0, &mut joined, &mut clashes);
+        let later = behind(later, &kept, 0, &mut joined, maps, &mut clashes);
         kept.extend(joined.into_iter().chain(later));
     }
     // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
-    number(&mut kept);
+    break_ties(&mut kept);
     *routes = kept;
     clashes
+}
+
+/// Numbers routes that are as specific as an earlier route, so that the earlier route wins.
+pub(crate) fn break_ties(routes: &mut [Route]) {
+    let mut orders: Vec<u64> = Vec::new();
+    let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
+    for at in 0..routes.len() {
+        let is_tied = |before: &usize| {
+            let (ours, theirs) = (&routes[*before].matching, &routes[at].matching);
+            // `check` does not see what `not` keeps apart.
+            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !wanted(ours).is_apart(&wanted(theirs))
+        };
+        let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);
+        orders.push(order);
+        if order > 0 {
+            routes[at].set.put(key!("order"), order);
+        }
+    }
 }
 
 /// A match without what it excludes.
@@ -46,20 +66,12 @@ fn wanted(matching: &Match) -> Match {
     Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
 }
 
-/// Numbers routes that are equal in all other criteria, as joined routes may be.
-fn number(routes: &mut [Route]) {
-    for at in 1..routes.len() {
-        let (before, rest) = routes.split_at_mut(at);
-        let later = &mut rest[0];
-        let is_tie = |earlier: &&Route| {
-            // `check` does not see what `not` keeps apart.
-            compare(&earlier.matching, &later.matching) == Ordering::Equal
-                && !wanted(&earlier.matching).is_apart(&wanted(&later.matching))
-        };
-        let least = before.iter().filter(is_tie).map(|earlier| order_of(earlier) + 1).max();
-        if let Some(least) = least.filter(|least| order_of(later) < *least) {
-            later.set.put(key!("order"), least);
-        }
+/// True if both are looked up for the same host, or for all hosts.
+fn share_a_host(a: &Match, b: &Match) -> bool {
+    match (a.find(&Key::Host), b.find(&Key::Host)) {
+        (Some(Test::OneOf(a)), Some(Test::OneOf(b))) => a.iter().any(|host| b.contains(host)),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -73,6 +85,7 @@ fn behind(
     before: &[Route],
     depth: usize,
     joined: &mut Vec<Route>,
+    maps: Option<&Maps>,
     clashes: &mut Vec<Clash>,
 ) -> Option<Route> {
     // A condition that is added may make it win over a rule that it did not win over, so it is compared anew.
@@ -80,7 +93,7 @@ fn behind(
     let mut reported = Vec::new();
     while let Some(earlier) = before.get(at) {
         at += 1;
-        let is_same = later.action == earlier.action && same_keys(&later, earlier);
+        let is_same = later.action == earlier.action && later.set == earlier.set;
         if later.matching.is_apart(&earlier.matching) {
             continue;
         }
@@ -91,15 +104,8 @@ fn behind(
             return None;
         }
         let order = compare(&later.matching, &earlier.matching);
-        // If two routes do the same, either may win. But equal matches are an error.
-        if order == Ordering::Less || is_same && order == Ordering::Greater {
-            continue;
-        }
-        if order == Ordering::Equal {
-            let number = order_of(earlier) + 1;
-            if order_of(&later) < number {
-                later.set.put(key!("order"), number);
-            }
+        // If two routes do the same, either may win. `order` decides between equally specific routes.
+        if order != Ordering::Greater || is_same {
             continue;
         }
         let excluded = match later.matching.beyond(&earlier.matching).as_slice() {
@@ -114,11 +120,12 @@ fn behind(
             None if reported.contains(&(at - 1)) => {}
             None => {
                 reported.push(at - 1);
-                let both = earlier.matching.and(&later.matching).ok();
-                match both.filter(|both| depth < JOINED && compare(both, &later.matching) == Ordering::Greater) {
+                let (ours, theirs) = (&earlier.matching, &later.matching);
+                let both = maps.map_or_else(|| ours.and(theirs), |maps| maps.both(ours, theirs)).ok();
+                match both.filter(|both| depth < JOINED && compare(both, &later.matching) != Ordering::Less) {
                     Some(matching) => {
                         let route = Route { matching, ..earlier.clone() };
-                        let route = behind(route, &before[..at - 1], depth + 1, joined, clashes);
+                        let route = behind(route, &before[..at - 1], depth + 1, joined, maps, clashes);
                         let is_new = |route: &Route| joined.iter().all(|other| other.matching != route.matching);
                         let route = route.filter(is_new);
                         joined.extend(route);
@@ -129,21 +136,6 @@ fn behind(
         }
     }
     Some(later)
-}
-
-/// Number that decides between routes that are equal otherwise.
-fn order_of(route: &Route) -> u64 {
-    if let Some(Value::Int(number)) = route.set.get(key!("order")) { *number } else { 0 }
-}
-
-/// True if two routes have the same filters.
-fn same_keys(a: &Route, b: &Route) -> bool {
-    let plain = |route: &Route| {
-        let mut set = route.set.clone();
-        set.remove(key!("order"));
-        set
-    };
-    a.set == b.set || plain(a) == plain(b)
 }
 
 /// Compares two matches by evenkeel's precedence. The greater match wins.
@@ -224,7 +216,7 @@ mod tests {
     fn a_later_rule_that_would_win_here_excludes_the_earlier_one() {
         let php = path(Test::Ends(".php".into()));
         let mut all = routes(&[vec![php.clone()], vec![path(Test::Below("/api".into()))], vec![]]);
-        assert_eq!(settle_order(&mut all), []);
+        assert_eq!(settle_order(&mut all, None), []);
         assert!(all[1].matching.conds.contains(&php.negate()));
         assert_eq!(all[2].matching.conds.len(), 0);
     }
@@ -233,7 +225,7 @@ mod tests {
     fn a_rule_below_an_earlier_one_is_never_reached() {
         let mut all = routes(&[vec![path(Test::Begins("/a".into()))], vec![path(Test::Begins("/a/b".into()))]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all), [Clash::Unreachable { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None), [Clash::Unreachable { earlier, later }]);
         assert_eq!(all.len(), 1);
     }
 
@@ -241,12 +233,12 @@ mod tests {
     fn what_cannot_be_excluded_is_joined_or_returned() {
         let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
         let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
-        assert_eq!(settle_order(&mut all), []);
+        assert_eq!(settle_order(&mut all, None), []);
         // The middle route has the conditions of both, and the action of the first.
         assert_eq!((all.len(), all[1].matching.conds.len(), &*all[1].name), (3, 5, "0"));
         let regex = |text: &str| path(Test::Regex(text.into()));
         let mut all = routes(&[vec![regex("a"), header("A")], vec![regex("b"), header("B"), header("C")]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all), [Clash::Differs { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None), [Clash::Differs { earlier, later }]);
     }
 }

@@ -93,7 +93,7 @@ fn auth_request(
         world.ledger.changes(
             field.line,
             format!(
-                "the service reads the request from {}, which it does not get: only clients on this machine are let in",
+                "the service reads the request from {}, which it does not get: all clients are refused",
                 field.word(1)
             ),
             "have it read X-Forwarded-Uri and X-Forwarded-Method, and then take access out of the [[route]]",

@@ -44,7 +44,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     for router in &routers {
         router.read(dynamic, &mut entries, &mut routes, &mut target, ledger);
     }
-    crate::reconcile::reconcile(&mut routes, "Traefik", ledger);
+    crate::reconcile::reconcile(&mut routes, "Traefik", None, ledger);
     target.routes = routes;
     listeners(dynamic, entries, &mut target, ledger);
     leftovers(dynamic, ledger);
@@ -208,11 +208,7 @@ impl Router<'_> {
                 let reason =
                     format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
                 effect.is_closed = true;
-                ledger.changes(
-                    line,
-                    format!("{reason}: only clients on this machine are let in"),
-                    "convert the file that has it, too",
-                );
+                ledger.changes(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
             }
         }
         effect::settle(&mut effect);

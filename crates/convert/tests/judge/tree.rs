@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// A line, or a block with the lines in it. `@L0@` and `@L1@` stand for addresses to listen at, with their ports, `@A@` to
-/// `@D@` for endpoints, `@DIR@` for a folder of the test.
+/// A line, or a block with the lines in it. `@L0@` and `@L1@` stand for addresses to listen at, with their ports, `@H0@`
+/// and `@P0@` for their hosts and ports, `@A@` to `@D@` for endpoints, `@DIR@` for a folder of the test.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub head: String,

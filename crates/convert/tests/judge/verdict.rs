@@ -1,7 +1,7 @@
 //! Response and request of each side, and their differences.
 
-use crate::client::Answer;
 use crate::endpoints::Seen;
+use evenkeel_convert::{Answer, normal_fields, other_field, without_addresses};
 use std::net::SocketAddr;
 
 /// The response to a client, and the request at an endpoint.
@@ -24,37 +24,17 @@ const OF_REQUESTS: [&str; 9] = [
     "content-length",
 ];
 
-/// Fields of responses that always differ, or that say nothing.
-const OF_RESPONSES: [&str; 8] =
-    ["connection", "date", "server", "keep-alive", "transfer-encoding", "content-length", "x-endpoint", "via"];
-
 impl Side {
     /// Removes what always differs, and writes `@L0@` for the addresses.
     pub fn normal(mut self, listens: &[SocketAddr]) -> Side {
-        let plain = |text: &str| {
-            listens.iter().enumerate().fold(text.to_string(), |text, (n, addr)| {
-                text.replace(&addr.to_string(), &format!("@L{n}@"))
-                    .replace(&format!(":{}", addr.port()), &format!(":@P{n}@"))
-            })
-        };
-        let fields = |fields: &mut Vec<(String, String)>, gone: &[&str]| {
-            fields.retain(|(name, _)| !gone.contains(&&**name));
-            fields.iter_mut().for_each(|(_, value)| *value = plain(value));
-            fields.sort();
-        };
         if let Some(seen) = &mut self.seen {
-            fields(&mut seen.fields, &OF_REQUESTS);
-            seen.target = plain(&seen.target);
+            normal_fields(&mut seen.fields, &OF_REQUESTS, listens);
+            seen.target = without_addresses(&seen.target, listens);
         }
         if let Ok(answer) = &mut self.answer {
-            fields(&mut answer.fields, &OF_RESPONSES);
-            answer.body = plain(&answer.body);
-            // A page that a program makes by itself, and what it says of it.
-            if self.seen.is_none() && (answer.status >= 300 || answer.status == 200 && answer.body.is_empty()) {
-                answer.fields.retain(|(name, _)| name != "content-type" && name != "cache-control");
-                if answer.body.to_ascii_lowercase().contains("<html>") || is_own_page(&answer.body) {
-                    answer.body.clear();
-                }
+            answer.normal(listens);
+            if self.seen.is_none() {
+                answer.forget_own_page();
             }
         }
         self
@@ -63,11 +43,6 @@ impl Side {
     fn status(&self) -> Option<u16> {
         self.answer.as_ref().ok().map(|answer| answer.status)
     }
-}
-
-/// True for the body of evenkeel's own errors.
-fn is_own_page(body: &str) -> bool {
-    body.len() < 200 && body.lines().count() <= 1
 }
 
 /// True if a request that the original refuses reaches an endpoint here.
@@ -104,17 +79,5 @@ pub fn difference(there: &Side, here: &Side) -> Option<String> {
         }
     }
     let (Ok(there), Ok(here)) = (&there.answer, &here.answer) else { return None };
-    if let Some(name) = other_field(&there.fields, &here.fields) {
-        return Some(format!("field {name} of the response"));
-    }
-    (there.body != here.body).then(|| "the body of the response".into())
-}
-
-/// Name of the first field that is not the same in both, which are sorted.
-fn other_field(there: &[(String, String)], here: &[(String, String)]) -> Option<String> {
-    let lacks = |one: &[(String, String)], other: &[(String, String)]| {
-        let count = |all: &[(String, String)], field: &(String, String)| all.iter().filter(|f| *f == field).count();
-        one.iter().find(|field| count(one, field) != count(other, field)).map(|(name, _)| name.clone())
-    };
-    lacks(there, here).or_else(|| lacks(here, there))
+    evenkeel_convert::difference(there, here)
 }

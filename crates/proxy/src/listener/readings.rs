@@ -100,7 +100,7 @@ impl PathRules {
         }
     }
 
-    /// The first reading with another route than `route`, and the strictest setting of all routes of the readings: a
+    /// The first reading with another route than `route`, the route of the path itself, and the strictest setting of all routes of the readings: a
     /// client must not choose a lax setting by its spelling.
     fn conflict(
         &self,
@@ -108,13 +108,17 @@ impl PathRules {
         route: Option<RouteId>,
         find: &impl Fn(&[u8]) -> Option<RouteId>,
     ) -> Option<(Ambiguous, Paths)> {
-        let (mut readings, mut conflict) = (Readings::of(path), None);
+        let (mut readings, mut conflict, mut is_first) = (Readings::of(path), None, true);
         while conflict.as_ref().is_none_or(|(_, setting)| *setting != Paths::Refuse) {
             let Ok(next) = readings.read_next() else {
                 conflict = Some((Ambiguous { route, other: None }, self.strictest));
                 break;
             };
             let Some(reading) = next else { break };
+            // The first reading is the path itself.
+            if std::mem::take(&mut is_first) {
+                continue;
+            }
             let other = find(reading);
             if self.are_alike(route, other) {
                 continue;

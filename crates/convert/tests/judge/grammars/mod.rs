@@ -3,6 +3,8 @@
 mod haproxy;
 mod nginx;
 
+pub use nginx::NGINX;
+
 use crate::dice::Dice;
 use crate::tree::{Node, Style};
 use crate::verdict::Side;
@@ -18,6 +20,8 @@ pub struct Grammar {
     pub around: &'static str,
     /// Files beside the configuration, by name.
     pub files: &'static [(&'static str, &'static str)],
+    /// Changes a request, by its number, where a program has more to ask for than the words of its configuration.
+    pub ask: fn(&mut Ask, usize),
     /// Takes away what always differs between the program and evenkeel, which the head of each report lists.
     pub settle: fn(&Ask, &mut Side, &mut Side),
 }

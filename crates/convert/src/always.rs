@@ -1,0 +1,26 @@
+//! Differences between each program and evenkeel that no configuration removes: the head of each report, and a table of
+//! docs/guide/convert.md.
+
+use crate::recognise::From;
+
+/// Differences from all programs.
+const ALL: [&str; 3] = [
+    "endpoints get X-Forwarded-For, -Proto and -Host, which replace those of clients, and CDN-Loop against loops",
+    "fields of connections (Connection, Keep-Alive, TE) and the framing of bodies are evenkeel's own",
+    "errors and redirects of evenkeel's own have a line of text, not a page",
+];
+
+/// Paths, for programs that normalise them.
+const PATHS: &str = "a path that chooses another route by another reading, such as /x/..%2fadmin, gets a 400";
+
+/// Returns the differences from a program, each in a single line.
+pub fn always(from: From) -> impl Iterator<Item = &'static str> {
+    let own: &[&str] = match from {
+        From::Haproxy => &["names of fields keep their case, where HAProxy writes them in lower case"],
+        From::Nginx => &[PATHS, "Server and Date are the endpoint's, where NGINX writes its own"],
+        From::Traefik => &[PATHS],
+        From::Caddy => &[PATHS, "Server is the endpoint's, and Via is not added, where Caddy writes both"],
+        From::Envoy => &[PATHS, "Server is the endpoint's, and x-envoy fields are not added, where Envoy writes both"],
+    };
+    ALL.iter().chain(own).copied()
+}

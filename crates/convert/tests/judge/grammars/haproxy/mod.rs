@@ -1,0 +1,157 @@
+//! Frontends, rules and backends of HAProxy.
+
+mod conditions;
+mod rules;
+
+use super::Grammar;
+use crate::dice::Dice;
+use crate::run::run;
+use crate::tree::{Node, Style, block, line};
+use crate::verdict::Side;
+use conditions::{PATHS, acls, sure};
+use evenkeel_convert::{Ask, From};
+
+const HAPROXY: Grammar = Grammar {
+    from: From::Haproxy,
+    style: Style::Indented,
+    generate,
+    around: "@CONFIG@",
+    files: &[
+        ("paths.lst", "# paths\n/api\n/login\n"),
+        ("hosts.lst", "a.test\nwww.a.test\n"),
+        ("agents.lst", "bot\ncurl\n"),
+        ("networks.lst", "10.0.0.0/8\n192.168.1.7\n"),
+        ("paths.map", "/api b\n/api/v1 c\n/admin a\n"),
+        ("hosts.map", "a.test b\nb.test c\nc.example nowhere\n"),
+        ("403.http", "HTTP/1.0 403 Forbidden\r\nContent-Type: text/plain\r\nX-Page: 403\r\n\r\nnot you\n"),
+        ("404.http", "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\nX-Page: 404\r\n\r\nnot here\n"),
+        ("503.http", "HTTP/1.0 503 Unavailable\r\nContent-Type: text/plain\r\nX-Page: 503\r\n\r\nnot now\n"),
+    ],
+    ask: |_, _| (),
+    settle,
+};
+
+#[test]
+fn conversions_of_haproxy_do_as_the_original() {
+    run(&HAPROXY);
+}
+
+/// Takes away differences of all conversions.
+fn settle(_: &Ask, _: &mut Side, _: &mut Side) {}
+
+fn generate(dice: &mut Dice) -> Vec<Node> {
+    let mut nodes = vec![defaults(dice, "defaults")];
+    if dice.once_in(2) {
+        nodes.push(block("userlist users", vec![line("user u insecure-password pw")]));
+    }
+    let has_users = nodes.len() > 1;
+    if dice.once_in(6) {
+        nodes.push(block(
+            "http-errors pages",
+            vec![line("errorfile 403 @DIR@/403.http"), line("errorfile 503 @DIR@/503.http")],
+        ));
+    }
+    nodes.push(front(dice, "frontend in", "@L0@"));
+    match dice.below(6) {
+        0 => nodes.push(front(dice, "frontend two", "@L1@")),
+        1 => nodes.push(listen(dice)),
+        _ => {}
+    }
+    nodes.extend(["a", "b", "c", "d"].map(|name| backend(dice, name)));
+    let text = format!("{nodes:?}");
+    nodes.into_iter().map(|node| valid(node, has_users, text.contains("http-errors pages"))).collect()
+}
+
+/// Leaves out lines that name what is not there.
+fn valid(node: Node, has_users: bool, has_pages: bool) -> Node {
+    let fits = |node: &Node| {
+        (has_users || !node.head.contains("http_auth(users)")) && (has_pages || !node.head.contains("errorfiles pages"))
+    };
+    let inner = node.inner.map(|inner| inner.into_iter().filter(fits).collect());
+    Node { inner, ..node }
+}
+
+fn defaults(dice: &mut Dice, head: &str) -> Node {
+    let mut lines: Vec<Node> =
+        ["mode http", "timeout connect 5s", "timeout client 20s", "timeout server 20s", "timeout tarpit 5ms"]
+            .map(line)
+            .into();
+    lines.push(line("retries 0"));
+    if dice.once_in(5) {
+        lines.push(line("option forwardfor"));
+    }
+    if dice.once_in(8) {
+        lines.push(line("errorfile 503 @DIR@/503.http"));
+    }
+    block(head, lines)
+}
+
+/// Rules of a section in their order, with its `acl` lines in front of them.
+fn rules(dice: &mut Dice, most: usize) -> (Vec<Node>, Vec<&'static str>) {
+    let (mut lines, names) = acls(dice, 5);
+    if dice.once_in(8) {
+        lines.extend(rules::counted(dice));
+    }
+    lines.extend(dice.some(0, most, |dice| rules::request(dice, &names)));
+    if dice.once_in(4) {
+        lines.extend(dice.some(1, 2, |dice| rules::of_response(dice, &names)));
+    }
+    (lines, names)
+}
+
+fn front(dice: &mut Dice, head: &str, bind: &str) -> Node {
+    let mut lines = vec![line(format!("bind {bind}"))];
+    lines.extend(dice.some(0, 1, rules::of_frontend));
+    let (rules, names) = rules(dice, 5);
+    lines.extend(rules);
+    lines.extend(dice.some(0, 4, |dice| rules::choice(dice, &names)));
+    if !dice.once_in(8) {
+        lines.push(line("default_backend a"));
+    }
+    block(head, lines)
+}
+
+fn listen(dice: &mut Dice) -> Node {
+    let mut lines = vec![line("bind @L1@")];
+    let (rules, names) = rules(dice, 4);
+    lines.extend(rules);
+    if dice.once_in(3) {
+        lines.push(rules::choice(dice, &names));
+    }
+    lines.push(line("server own @D@"));
+    block("listen all", lines)
+}
+
+fn backend(dice: &mut Dice, name: &str) -> Node {
+    let mut lines = Vec::new();
+    if dice.once_in(3) {
+        lines.push(rules::of_backend(dice));
+    }
+    if dice.once_in(4) {
+        lines.extend(rules(dice, 2).0);
+    }
+    let endpoint = match name {
+        "a" => "@A@",
+        "b" => "@B@",
+        "c" => "@C@",
+        _ => "@D@",
+    };
+    match dice.below(14) {
+        // Nothing listens there.
+        0 => lines.push(line("server dead 127.0.0.1:1")),
+        1 => {}
+        2 => lines.extend([line(format!("server s {endpoint}")), line("server spare @D@ backup")]),
+        3 => lines.extend([line(format!("server s {endpoint}")), line("server none @D@ weight 0")]),
+        4 => {
+            lines.push(line(format!("use-server two{}", sure(dice, &[]))));
+            lines.extend([line(format!("server one {endpoint}")), line("server two @D@ weight 0")]);
+        }
+        5 => lines.push(line(format!("server s {endpoint} disabled"))),
+        6 => lines.push(line(format!("server s {endpoint} cookie s1 maxconn 100"))),
+        _ => lines.push(line(format!("server s {endpoint}"))),
+    }
+    if dice.once_in(12) {
+        lines.push(line(format!("http-request deny if {{ path {} }}", dice.one(&PATHS))));
+    }
+    block(format!("backend {name}"), lines)
+}
