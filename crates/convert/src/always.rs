@@ -19,7 +19,15 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         From::Haproxy => &["names of fields keep their case, where HAProxy writes them in lower case"],
         From::Nginx => &[PATHS, "Server and Date are the endpoint's, where NGINX writes its own"],
         From::Traefik => &[PATHS],
-        From::Caddy => &[PATHS, "Server is the endpoint's, and Via is not added, where Caddy writes both"],
+        From::Caddy => &[
+            PATHS,
+            "a path that another reading makes the path of another route is forwarded in normal form, and a rewrite of one with `..` gets a 400",
+            "Server is the endpoint's, and Via is not added, where Caddy writes both",
+            "a request that no site answers gets a 404, where Caddy sends an empty 200",
+            "`*.example.com` takes names with more labels, too, and a name with a final dot is the name without it",
+            "changes to fields of responses are made to evenkeel's own errors, too; an empty field is not sent",
+            "a redirect names its scheme and host; a body that is too large gets a 413; endpoints get X-Forwarded-Prefix",
+        ],
         From::Envoy => &[PATHS, "Server is the endpoint's, and x-envoy fields are not added, where Envoy writes both"],
     };
     ALL.iter().chain(own).copied()

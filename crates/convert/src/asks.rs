@@ -31,6 +31,9 @@ const OTHER_PATH: &str = "/zz/none";
 /// Values of fields that may matter besides those that a text names.
 const VALUES: [&str; 4] = ["1", "x", "none", ""];
 
+/// Ends of names of files, which are no hosts.
+const FILES: [&str; 12] = ["pid", "log", "conf", "cfg", "pem", "crt", "key", "sock", "map", "http", "htpasswd", "html"];
+
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"];
 
 /// Returns `n` requests for a configuration of any program. The same seed gives the same requests.
@@ -205,7 +208,9 @@ fn host(word: &str) -> Option<String> {
     let word = word.split_once(':').map_or(word, |(host, _)| host);
     let (first, last) = word.rsplit_once('.')?;
     let is_label = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let is_name = first.split('.').all(is_label) && last.len() > 1 && last.bytes().all(|b| b.is_ascii_alphabetic());
+    let is_file = FILES.contains(&last);
+    let is_name =
+        !is_file && first.split('.').all(is_label) && last.len() > 1 && last.bytes().all(|b| b.is_ascii_alphabetic());
     is_name.then(|| word.to_string())
 }
 

@@ -25,15 +25,23 @@ impl Line {
 /// All directives of a run, in the order in which they were read.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    files: Vec<Arc<str>>,
     entries: Vec<Entry>,
 }
 
+/// Kept small: most directives have no notes, and a file may have 200,000 directives.
 #[derive(Debug)]
 struct Entry {
-    file: Arc<str>,
-    line: usize,
-    text: String,
+    text: Box<str>,
+    notes: Option<Box<Notes>>,
+    line: u32,
+    /// Place among the files.
+    file: u32,
     settled: bool,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
     lossless: Vec<String>,
     changes: Vec<Change>,
 }
@@ -55,8 +63,15 @@ impl Ledger {
             text.truncate(at);
             text.push_str("...");
         }
-        let file = Arc::clone(file);
-        self.entries.push(Entry { file, line, text, settled: false, lossless: Vec::new(), changes: Vec::new() });
+        // A file is the last one again, but for the ends of files that it includes.
+        let known = self.files.iter().rposition(|other| other == file);
+        let file = known.unwrap_or_else(|| {
+            self.files.push(Arc::clone(file));
+            self.files.len() - 1
+        });
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (line, file) = (number(line), number(file));
+        self.entries.push(Entry { text: text.into(), notes: None, line, file, settled: false });
         Line(self.entries.len() - 1)
     }
 
@@ -67,16 +82,15 @@ impl Ledger {
 
     /// Settles a directive that is left out without a loss, for this reason.
     pub fn dropped(&mut self, line: Line, reason: impl Into<String>) {
-        let entry = &mut self.entries[line.0];
-        entry.settled = true;
+        let notes = self.settled(line);
         let reason = reason.into();
-        if !entry.lossless.contains(&reason) {
-            entry.lossless.push(reason);
+        if !notes.lossless.contains(&reason) {
+            notes.lossless.push(reason);
         }
     }
 
     /// Settles a directive that is left out, or carried over with a difference: the reason, and advice. Words of
-    /// [`must_decide`] put it into the list of what must be decided.
+    /// [`must_decide`] put it into the first list.
     pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
         let (reason, todo) = (reason.into(), todo.into());
         let is_urgent = must_decide(&reason, &todo);
@@ -89,16 +103,23 @@ impl Ledger {
     }
 
     fn note(&mut self, line: Line, note: Change) {
+        let notes = self.settled(line);
+        if !notes.changes.contains(&note) {
+            notes.changes.push(note);
+        }
+    }
+
+    fn settled(&mut self, line: Line) -> &mut Notes {
         let entry = &mut self.entries[line.0];
         entry.settled = true;
-        if !entry.changes.contains(&note) {
-            entry.changes.push(note);
-        }
+        entry.notes.get_or_insert_default()
     }
 
     /// Settles a directive anew, without the notes that it had: it turned out to mean something else.
     pub fn dropped_instead(&mut self, line: Line, reason: impl Into<String>) {
-        self.entries[line.0].changes.clear();
+        if let Some(notes) = &mut self.entries[line.0].notes {
+            notes.changes.clear();
+        }
         self.dropped(line, reason);
     }
 
@@ -107,36 +128,47 @@ impl Ledger {
         self.entries[line.0].settled
     }
 
+    /// True if something must be decided.
+    pub fn has_decisions(&self) -> bool {
+        self.entries.iter().flat_map(|entry| &entry.notes).flat_map(|notes| &notes.changes).any(|note| note.is_urgent)
+    }
+
+    /// File and line of a directive, if it is in the book.
+    pub fn at(&self, line: Line) -> Option<(&str, usize)> {
+        self.entries.get(line.0).map(|entry| (&*self.files[entry.file as usize], entry.line as usize))
+    }
+
     /// `file:line` of a directive, for notes that refer to it.
     pub fn place(&self, line: Line) -> String {
         let entry = &self.entries[line.0];
-        format!("{}:{}", entry.file, entry.line)
+        format!("{}:{}", self.files[entry.file as usize], entry.line)
     }
 
     /// Closes the book, and sorts its notes into lists.
     pub fn into_report(self) -> Report {
         let mut report = Report { directives: self.entries.len(), ..Report::default() };
-        for mut entry in self.entries {
+        for entry in self.entries {
+            let mut notes = entry.notes.map_or_else(Notes::default, |notes| *notes);
             if !entry.settled {
                 report.forgotten += 1;
                 let todo = "look up what it does, and whether the reference of evenkeel's keys has it".to_string();
-                entry.changes.push(Change { reason: FORGOTTEN.to_string(), todo, is_urgent: true });
+                notes.changes.push(Change { reason: FORGOTTEN.to_string(), todo, is_urgent: true });
             }
-            if entry.changes.is_empty() && entry.lossless.is_empty() {
+            if notes.changes.is_empty() && notes.lossless.is_empty() {
                 report.carried += 1;
             }
             let item = |reason: String, todo: String| Item {
-                file: entry.file.to_string(),
-                line: entry.line,
-                text: entry.text.clone(),
+                file: self.files[entry.file as usize].to_string(),
+                line: entry.line as usize,
+                text: entry.text.to_string(),
                 reason,
                 todo,
             };
-            for change in entry.changes {
+            for change in notes.changes {
                 let list = if change.is_urgent { &mut report.decide } else { &mut report.changes };
                 list.push(item(change.reason, change.todo));
             }
-            report.lossless.extend(entry.lossless.into_iter().map(|reason| item(reason, String::new())));
+            report.lossless.extend(notes.lossless.into_iter().map(|reason| item(reason, String::new())));
         }
         sort(&mut report.decide);
         sort(&mut report.changes);

@@ -5,9 +5,9 @@
 //! 3. `haproxy`, `nginx`, `traefik`, `caddy`: a reader and a translation each. `envoy`: a reader; the translation is in
 //!    `evenkeel_envoy`, which control planes share. `tree` reads YAML and TOML.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the three lists that come of it. `always`:
-//!    what differs from each program in every conversion.
+//!    differences from each program in every conversion.
 //! 5. `model`: listeners, routes and pools of all but Envoy, as drafts of `evenkeel_config` with the conditions of routes, and
-//!    the order of rules.
+//!    the order of rules. `shared`: repeated keys, written once. `comments`: comments of the input.
 //! 6. `asks`: requests by which an original and its conversion are compared. `compare`: their responses.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: compare, asks, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
 // compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -32,6 +32,7 @@ macro_rules! key {
 mod always;
 mod asks;
 mod caddy;
+mod comments;
 mod compare;
 mod compression;
 mod durations;
@@ -47,6 +48,7 @@ mod recognise;
 mod reconcile;
 mod report;
 mod rewriting;
+mod shared;
 mod template;
 mod traefik;
 mod tree;
@@ -60,6 +62,7 @@ pub use report::{CHANGES, DECIDE, Item, LOSSLESS, Report};
 use evenkeel_config::Files;
 use ledger::Ledger;
 use model::{Key, Target, Test};
+use protection::{is_closed, is_shut};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -80,7 +83,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     let file: Arc<str> = name.into();
     let plain = template::strip(text, &file, &mut ledger);
     let mut target = match from {
-        From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
+        From::Haproxy => haproxy::translate(&plain, &file, files, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
         From::Traefik => traefik::translate(&plain, &file, &mut ledger),
         From::Envoy => {
@@ -90,9 +93,16 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
+    close_without_routes(&mut target);
     leave_listeners_out(&mut target);
     name_apart(&mut target);
     read_paths(&mut target, from);
+    comment_once(&mut target);
+    if ledger.has_decisions() {
+        mark_closed(&mut target);
+    }
+    comments::keep(text, name, &mut target, &ledger);
+    shared::share(&mut target);
     let toml = made_from(name) + &target.to_toml();
     Some(Converted { from, toml, report: report(name, from, ledger) })
 }
@@ -101,10 +111,41 @@ fn report(name: &str, from: From, ledger: Ledger) -> Report {
     Report { from: Some(from), name: name.to_string(), ..ledger.into_report() }
 }
 
+/// Keeps the first of equal comments on routes, and on pools.
+fn comment_once(target: &mut Target) {
+    let mut seen = BTreeSet::new();
+    target.routes.iter_mut().for_each(|route| route.comments.retain(|comment| seen.insert(comment.clone())));
+    target.pools.iter_mut().for_each(|pool| pool.comments.retain(|comment| seen.insert(comment.clone())));
+}
+
+/// Writes above each route that is closed that it waits for a decision.
+fn mark_closed(target: &mut Target) {
+    for route in target.routes.iter_mut().filter(|route| is_closed(&route.set) || is_shut(&route.set)) {
+        let who = if is_shut(&route.set) { "all clients" } else { "all but clients on this machine" };
+        route.comments.push(format!("Closed to {who}: see `must decide` in the report."));
+    }
+}
+
 /// First line of an output, with the name of its source.
 fn made_from(source: &str) -> String {
     let source = source.replace(char::is_control, " ");
     format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n")
+}
+
+/// Adds a route that answers with 404 if there is no other: the only pool would get all requests.
+fn close_without_routes(target: &mut Target) {
+    let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.is_udp && listener.pool.is_none();
+    let Some(listener) = target.listeners.iter().find(serves) else { return };
+    if target.routes.is_empty() && !target.pools.is_empty() && !listener.set.has(key!("redirect_https")) {
+        target.routes.push(model::Route {
+            name: "nothing-else".to_string(),
+            comments: vec!["No route was carried over.".to_string()],
+            matching: model::Match::default(),
+            action: model::Action::respond(404),
+            set: model::Draft::default(),
+            line: ledger::Line::none(),
+        });
+    }
 }
 
 /// Removes listener names from matches that name all listeners with routes: such a list has no effect.
@@ -125,9 +166,11 @@ fn leave_listeners_out(target: &mut Target) {
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
-    if target.root.has(key!("defaults.paths"))
-        || !target.routes.iter().any(|route| route.matching.conds.iter().any(|cond| cond.key == Key::Path))
-    {
+    let depends = |route: &model::Route| {
+        let rewrites = from == From::Caddy && (route.set.has(key!("rewrite")) || route.set.has(key!("strip_prefix")));
+        rewrites || route.matching.conds.iter().any(|cond| cond.key == Key::Path)
+    };
+    if target.root.has(key!("defaults.paths")) || !target.routes.iter().any(depends) {
         return;
     }
     if from == From::Caddy {

@@ -7,7 +7,7 @@ use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::Access;
 
 /// Beginnings of hashes that `basic_auth` reads.
-const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
+pub(crate) const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
 
 /// Lets no client use a route, whatever its address list was: a refusal that cannot be kept stays a refusal.
 pub(crate) fn close(set: &mut RouteKeys) {
@@ -60,6 +60,11 @@ pub(crate) fn would_replace(set: &RouteKeys, more: &RouteKeys) -> bool {
         .any(|key| more.has(key) && set.has(key) && more.get(key) != set.get(key))
 }
 
+/// True for a hash that `basic_auth` reads.
+pub(crate) fn is_read(hash: &str) -> bool {
+    READ.iter().any(|start| hash.starts_with(start))
+}
+
 /// True if a route is closed.
 pub(crate) fn is_closed(set: &RouteKeys) -> bool {
     is_shut(set)
@@ -67,7 +72,7 @@ pub(crate) fn is_closed(set: &RouteKeys) -> bool {
 
 /// Notes a user of a list in the configuration: the line for the file, if evenkeel reads this kind of hash.
 pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut Ledger) {
-    let todo = match READ.iter().any(|start| hash.starts_with(start)) {
+    let todo = match is_read(hash) {
         true => format!("write the line {name}:{hash} into {file}"),
         false => format!("its hash is of a kind that is not read: htpasswd -B {file} {name}"),
     };

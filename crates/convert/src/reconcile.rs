@@ -1,14 +1,21 @@
 //! Makes the original's order of rules hold here. Differences that remain are entered in the book.
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Clash, Key, Maps, Route, settle_order};
+use crate::model::{Action, Clash, Maps, Route, Value, settle_order};
 use crate::protection::shut;
 
 /// Settles the order of routes, which may need `maps`. They are sorted in the order in which the program `whose` tries them.
 pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, maps: Option<&Maps>, ledger: &mut Ledger) {
-    let by_client = |route: &Route| route.matching.conds.iter().any(|cond| cond.key == Key::Client);
+    let refuses = |route: &Route| {
+        let guarded = [key!("access"), key!("basic_auth"), key!("forward_auth"), key!("jwt")];
+        let status = match &route.action {
+            Action::Respond(response) => matches!(response.get(key!("status")), Some(Value::Int(400..))),
+            _ => false,
+        };
+        status || guarded.into_iter().any(|key| route.set.has(key))
+    };
     let is_answer = |route: &Route| !matches!(route.action, Action::Pool(_) | Action::Split(_));
-    let refusals: Vec<Line> = routes.iter().filter(|r| by_client(r) && is_answer(r)).map(|r| r.line).collect();
+    let refusals: Vec<Line> = routes.iter().filter(|route| refuses(route)).map(|route| route.line).collect();
     for clash in settle_order(routes, maps) {
         match clash {
             Clash::Unreachable { earlier, later } => {

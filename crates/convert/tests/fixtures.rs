@@ -3,7 +3,7 @@
 
 use crate::committed::same_as_committed;
 use evenkeel_config::{Disk, Files, Outcome, Severity, parse_str, render_text};
-use evenkeel_convert::{Converted, From, always, convert};
+use evenkeel_convert::{Converted, From, Item, Report, always, convert};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ const NOT_YET: &[&str] = &[];
 pub struct Fixture {
     pub name: String,
     folder: &'static str,
+    /// Name of the file, by which its format is recognised.
+    file: String,
+    text: String,
     pub converted: Converted,
 }
 
@@ -58,7 +61,7 @@ pub fn all() -> Vec<Fixture> {
             let text = std::fs::read_to_string(path).expect("a text");
             let file = format!("{folder_name}/{name}.{end}");
             let converted = convert(&file, &text, None, &Here).unwrap_or_else(|| panic!("{file} is not recognised"));
-            fixtures.push(Fixture { name, folder: folder_name, converted });
+            fixtures.push(Fixture { name, folder: folder_name, file, text, converted });
         }
     }
     fixtures
@@ -82,6 +85,59 @@ fn there_are_fixtures_for_each() {
         let count = all.iter().filter(|fixture| fixture.folder == folder).count();
         assert!(count >= least, "{folder}: {count}");
     }
+}
+
+/// Head of the page of lines that can be taken out of a fixture without a change.
+const UNCHANGED: &str = "\
+Lines of fixtures that can be taken out, one at a time, without a change of the output or the report. Each must state a
+default of its program, or repeat another line. A line that means something belongs into the output or the report.
+
+";
+
+#[test]
+fn lines_that_change_nothing_are_the_committed_ones() {
+    let mut unchanged = BTreeSet::new();
+    for fixture in all() {
+        let lines: Vec<&str> = fixture.text.lines().collect();
+        let said = |converted: &Converted| (converted.toml.clone(), words_of(&converted.report));
+        let whole = said(&fixture.converted);
+        for at in (0..lines.len()).filter(|at| !is_bare(lines[*at])) {
+            let without = [&lines[..at], &lines[at + 1..]].concat().join("\n") + "\n";
+            let less = convert(&fixture.file, &without, Some(fixture.converted.from), &Here).expect("it is named");
+            if said(&less) == whole {
+                unchanged.insert(format!("{}: {}\n", fixture.file, lines[at].trim()));
+            }
+        }
+    }
+    let page = UNCHANGED.to_string() + &unchanged.into_iter().collect::<String>();
+    same_as_committed(&[("crates/convert/tests/unchanged.txt".into(), page)]);
+}
+
+/// A line without a directive: empty, a comment, the end of a block.
+fn is_bare(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#') || line.chars().all(|c| "{}[]();,".contains(c))
+}
+
+/// The notes of a report, without the numbers of their lines.
+fn words_of(report: &Report) -> Vec<String> {
+    let note = |item: &Item| format!("{}: {} {}", item.text, item.reason, item.todo);
+    report.named().chain(&report.lossless).map(note).collect()
+}
+
+#[test]
+fn reports_and_outputs_are_short() {
+    let fixtures = all();
+    let median = |mut values: Vec<usize>| {
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
+    let lines = |text: &str| text.lines().count();
+    let report = median(fixtures.iter().map(|fixture| lines(&fixture.converted.report.to_text())).collect());
+    let percent = |fixture: &Fixture| 100 * lines(&fixture.converted.toml) / lines(&fixture.text);
+    let output = median(fixtures.iter().map(percent).collect());
+    eprintln!("{} fixtures: {report} lines of report, {output} % of the lines of the input", fixtures.len());
+    assert!(report <= 25 && output <= 150, "{report} lines of report, {output} %");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #[path = "../../config/tests/support/committed.rs"]
 mod committed;
 mod fixtures;
+mod large;
 mod never_panics;
 mod traps;
 mod traps_of_envoy;

@@ -183,7 +183,7 @@ fn lines_of_templates_are_named() {
 
 #[test]
 fn the_limit_of_bodies_that_no_line_states_is_written() {
-    has(&nginx("location / { proxy_pass http://a; }"), "[defaults.route]\nbody_max = \"1MiB\"");
+    has(&nginx("location / { proxy_pass http://a; }"), "route = { body_max = \"1MiB\" }");
     let unlimited = nginx("client_max_body_size 0; location / { proxy_pass http://a; }");
     has(&unlimited, "body_max = \"off\"");
     has(&nginx("client_max_body_size 10m; location / { proxy_pass http://a; }"), "body_max = \"10MiB\"");

@@ -53,6 +53,15 @@ impl Changes {
     /// Adds the changes that are applied after these.
     pub fn then(&self, later: &Changes) -> Changes {
         let mut all = self.clone();
+        let is_gone = |name: &Arc<str>, removed: &[Arc<str>], set: &Values| {
+            let names = removed.iter().chain(set.iter().map(|(name, _)| name));
+            names.into_iter().any(|other| other.eq_ignore_ascii_case(name))
+        };
+        // What is removed or overwritten later is not there to be added.
+        all.request.set.retain(|(name, _)| !is_gone(name, &later.request.remove, &Vec::new()));
+        all.request.add.retain(|(name, _)| !is_gone(name, &later.request.remove, &later.request.set));
+        all.response.set.retain(|(name, _)| !is_gone(name, &later.response.remove, &Vec::new()));
+        all.response.add.retain(|(name, _)| !is_gone(name, &later.response.remove, &later.response.set));
         for (ours, theirs) in [(&mut all.request.set, &later.request.set), (&mut all.response.set, &later.response.set)]
         {
             theirs.iter().for_each(|(name, value)| replace(ours, name, value));
@@ -118,6 +127,7 @@ fn add(option: &Node<'_>, set: &mut Values, added: &mut Added) -> Result<(), Str
     };
     let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
     if overwrites {
+        added.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         return put(set, &name.into(), &template);
     }
     add_field(added, &name.into(), template);

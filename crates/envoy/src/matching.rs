@@ -48,6 +48,11 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
     Ok(matching)
 }
 
+/// Returns the match of the path of a `RouteMatch` without its other conditions; of all paths if it cannot be kept either.
+pub fn path_alone(node: &Node<'_>) -> Match {
+    path(node).unwrap_or_else(|_| Match::all())
+}
+
 /// Share of a `FractionalPercent`, 0 to 1.
 pub fn share(fraction: &Node<'_>) -> f64 {
     let of = match fraction.number("denominator") {

@@ -2,7 +2,7 @@
 
 use crate::action::{Acting, Inherited, To, action, answering};
 use crate::headers::Changes;
-use crate::matching::{host, matching};
+use crate::matching::{host, matching, path_alone};
 use crate::node::Node;
 use crate::order::settle;
 use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
@@ -184,6 +184,11 @@ fn virtual_host(
     Ok(VirtualHost { name, domains, is_for_all, routes: planned.collect() })
 }
 
+/// True for a route that answers with an error.
+fn refuses(node: &Node<'_>) -> bool {
+    node.node("direct_response").is_some_and(|to| to.number("status") >= 400)
+}
+
 fn one(
     node: &Node<'_>,
     of_host: &Changes,
@@ -192,7 +197,15 @@ fn one(
     inherited: &Inherited<'_, '_>,
 ) -> Result<(Match, Acting), String> {
     let of_match = node.node("match").ok_or("it has no match")?;
-    let mut found = of_match.whole(matching(of_match)).map_err(|why| format!("match: {why}"))?;
+    let mut found = match of_match.whole(matching(of_match)) {
+        Ok(found) => found,
+        // Requests that Envoy may refuse are refused.
+        Err(why) if node.is_of_file() && refuses(node) => {
+            node.differs(format!("match: {why}; all requests for its path are refused"));
+            path_alone(of_match)
+        }
+        Err(why) => return Err(format!("match: {why}")),
+    };
     let mut acting = action(node, &mut found, inherited)?;
     let own = Changes::of(node)?;
     // Those that are applied last overwrite.

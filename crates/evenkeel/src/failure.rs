@@ -64,6 +64,11 @@ impl Failure {
         Failure { code: OTHERWISE, problem: String::new(), help: None, more: Vec::new() }
     }
 
+    /// A check refused the output, and the reason was printed.
+    pub fn refused() -> Failure {
+        Failure::running("")
+    }
+
     /// The arguments are wrong, and the reason was printed.
     pub fn usage() -> Failure {
         Failure { code: USAGE, problem: String::new(), help: None, more: Vec::new() }

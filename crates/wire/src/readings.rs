@@ -54,6 +54,18 @@ pub fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Returns the only other reading of a path whose escapes all stand for unreserved characters or stay, as those of usual
+/// clients do. `None` for any other path: [`Readings`] has its readings.
+pub fn sole_other(path: &str) -> Option<Vec<u8>> {
+    if features(path.as_bytes()) != ESCAPE {
+        return None;
+    }
+    let mut other = Vec::with_capacity(path.len());
+    unescape(path.as_bytes(), &mut other);
+    // Decoded dots and tildes may make segments that readers resolve.
+    (features(&other) & !ESCAPE == 0).then_some(other)
+}
+
 /// The readings of a path, found in turn. The first reading is the path as sent.
 #[derive(Debug)]
 pub struct Readings {

@@ -216,6 +216,17 @@ proptest! {
     }
 
     #[test]
+    fn a_sole_other_reading_is_the_only_one(path in "/(a|b|/|%6[12Ff]|%2[Ee]|%7e|%[cC]3|%2f|%4){0,5}") {
+        if let Some(other) = sole_other(&path) {
+            let other = String::from_utf8(other).expect("ASCII");
+            let mut all = all(&path).expect("two are not too many");
+            prop_assert!(all.contains(&other), "{} {:?}", other, all);
+            all.retain(|reading| *reading != path && *reading != other);
+            prop_assert!(all.is_empty(), "{} {:?}", other, all);
+        }
+    }
+
+    #[test]
     fn the_quick_look_sees_every_feature(path in paths(), before in 0..40usize, behind in 0..40usize) {
         let path = format!("/{}{path}{}", "a".repeat(before), "b".repeat(behind));
         prop_assert_eq!(has_features(path.as_bytes()), features(path.as_bytes()) != 0, "{}", path);

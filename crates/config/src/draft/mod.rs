@@ -205,28 +205,26 @@ impl<T: Drafted> Draft<T> {
         let _ = writeln!(out, "{}", T::TABLE.path.replace("NAME", &key_text(name)));
         self.entries.write(out);
     }
+
+    /// Appends the keys to a file under the header of another table that has them, such as `[filters.NAME]`.
+    pub fn write_under(&self, header: &str, out: &mut String) {
+        let _ = writeln!(out, "\n{header}");
+        self.entries.write(out);
+    }
+
+    /// Appends the keys to the table that was written last, which has none of them.
+    pub fn write_more(&self, out: &mut String) {
+        self.entries.write(out);
+    }
 }
 
 impl Draft<File> {
-    /// Appends all tables to a file. Each table within `defaults` has a separate header, behind the other keys.
+    /// Appends all tables to a file.
     pub fn write_tables(&self, out: &mut String) {
-        let mut write = |header: &str, value: &Value| {
-            let Value::Table(entries) = value else { return };
-            let _ = writeln!(out, "\n[{header}]");
-            entries.write(out);
-        };
         for (name, value) in self.entries.iter() {
-            match value {
-                Value::Table(inner) if name == "defaults" => {
-                    let mut keys = Entries::default();
-                    let plain = inner.iter().filter(|(_, value)| !matches!(value, Value::Table(_)));
-                    plain.for_each(|(key, value)| drop(keys.set(key, value.clone())));
-                    if !keys.is_empty() {
-                        write(name, &Value::Table(keys));
-                    }
-                    inner.iter().for_each(|(inner, value)| write(&format!("{name}.{inner}"), value));
-                }
-                value => write(name, value),
+            if let Value::Table(entries) = value {
+                let _ = writeln!(out, "\n[{name}]");
+                entries.write(out);
             }
         }
     }
@@ -255,7 +253,7 @@ mod tests {
         Draft::<Pool>::one(KeyOf::new("endpoints"), vec!["10.0.0.1:80"]).write("a.b", &[], &mut out);
         assert!(
             out.starts_with(
-                "\n[defaults]\npaths = \"as_sent\"\n\n[defaults.timeouts]\nresponse = \"off\"\n\n[telemetry]\naccess_log = { path = \"-\" }\n"
+                "\n[defaults]\ntimeouts = { response = \"off\" }\npaths = \"as_sent\"\n\n[telemetry]\naccess_log = { path = \"-\" }\n"
             )
         );
         assert!(out.contains("\n# A line of another file.\n[[route]]\n"), "{out}");

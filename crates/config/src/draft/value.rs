@@ -2,6 +2,7 @@
 
 use crate::printable::{is_hidden, quote_reference};
 use crate::table::{Kind, key_text};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Widest line before a list or table gets a line for each of its elements.
@@ -59,6 +60,14 @@ impl From<Entries> for Value {
     }
 }
 
+impl FromIterator<(String, Value)> for Entries {
+    /// Keeps the first value of each name.
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(all: I) -> Entries {
+        let mut seen = HashSet::new();
+        Entries(all.into_iter().filter(|(name, _)| seen.insert(name.clone())).collect())
+    }
+}
+
 impl Entries {
     pub fn one(name: &str, value: impl Into<Value>) -> Entries {
         Entries(vec![(name.to_string(), value.into())])
@@ -81,6 +90,10 @@ impl Entries {
         match self.0.iter_mut().find(|(own, _)| own == name) {
             Some((_, old)) => Some(std::mem::replace(old, value.into())),
             None => {
+                if self.0.len() == self.0.capacity() {
+                    // Most tables have a key or two, and a file may have many thousands of tables.
+                    self.0.reserve_exact(self.0.len().max(1));
+                }
                 self.0.push((name.to_string(), value.into()));
                 None
             }
@@ -168,19 +181,34 @@ impl Value {
 
 /// Writes a key below the dotted keys in front of it: one line, or several if it would be too wide.
 fn write_below(above: &str, name: &str, value: &Value, out: &mut String) {
-    let (key, flat) = (format!("{above}{}", key_text(name)), inline(value));
-    let _ = match value {
-        Value::List(list) if key.len() + 3 + flat.len() > WIDTH => {
-            let each: String = list.iter().map(|value| format!("  {},\n", inline(value))).collect();
-            writeln!(out, "{key} = [\n{each}]")
+    let key = format!("{above}{}", key_text(name));
+    // A long value is not put together only to be measured.
+    let is_wide = || width_min(value) > WIDTH || key.len() + 3 + inline(value).len() > WIDTH;
+    match value {
+        Value::List(list) if is_wide() => {
+            let _ = writeln!(out, "{key} = [");
+            for value in list {
+                let _ = writeln!(out, "  {},", inline(value));
+            }
+            out.push_str("]\n");
         }
         // A dotted key for each entry: inline tables over several lines are TOML 1.1 only.
-        Value::Table(keys) if key.len() + 3 + flat.len() > WIDTH => {
+        Value::Table(keys) if is_wide() => {
             keys.iter().for_each(|(inner, value)| write_below(&format!("{key}."), inner, value, out));
-            Ok(())
         }
-        _ => writeln!(out, "{key} = {flat}"),
-    };
+        _ => {
+            let _ = writeln!(out, "{key} = {}", inline(value));
+        }
+    }
+}
+
+/// Least width of a value on a line: each element of a list has a character and a comma with a space.
+fn width_min(value: &Value) -> usize {
+    match value {
+        Value::List(list) => 3 * list.len(),
+        Value::Table(keys) => keys.iter().map(|(_, value)| width_min(value)).sum(),
+        _ => 0,
+    }
 }
 
 fn inline(value: &Value) -> String {

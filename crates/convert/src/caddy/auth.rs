@@ -5,28 +5,53 @@ use super::lexer::Directive;
 use super::{proxy, value};
 use crate::ledger::Ledger;
 use crate::model::{Draft, RouteKeys, Target};
-use crate::protection::{close, closed_by, user};
+use crate::protection::{READ, close, closed_by};
 use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::ForwardAuth;
 
-/// Filters for `basic_auth [ALGORITHM [REALM]]`. Its users become lines for a file with this name.
-pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> RouteKeys {
+/// Filters for `basic_auth [ALGORITHM [REALM]]` with its users. `None` if a hash is of another kind, which is noted.
+pub(super) fn passwords(directive: &Directive, words: &[String], ledger: &mut Ledger) -> Option<RouteKeys> {
     ledger.carried(directive.line);
+    let mut users = Vec::new();
     for row in &directive.block {
-        user(row.line, row.name(), row.word(1), file, ledger);
+        let hash = decoded(row.word(1));
+        // Caddy lets nobody in by a hash that is cut off; here it is an error.
+        let is_whole = !hash.starts_with("$2") || hash.len() == 60;
+        match is_whole && READ.iter().any(|start| hash.starts_with(start)) && !row.name().contains([':', '{']) {
+            true => {
+                ledger.carried(row.line);
+                users.push(format!("{}:{hash}", row.name()));
+            }
+            false => ledger.changes(row.line, "its hash is of a kind that is not read", "make a hash by `htpasswd -B`"),
+        }
+    }
+    if users.is_empty() {
+        return None;
     }
     // Caddy forwards the credentials too.
-    let mut set = Draft::one(key!("basic_auth.file"), file).with(key!("basic_auth.keep"), true);
-    match words.get(1) {
-        Some(realm) if realm.is_ascii() && !realm.is_empty() => drop(set.put(key!("basic_auth.realm"), realm.as_str())),
-        _ => {}
-    }
-    set
+    let mut set = Draft::one(key!("basic_auth.users"), users.join("\n")).with(key!("basic_auth.keep"), true);
+    let realm = words.get(1).map(String::as_str).filter(|realm| realm.is_ascii() && !realm.is_empty());
+    set.put(key!("basic_auth.realm"), realm.unwrap_or("restricted"));
+    Some(set)
 }
 
-/// File of the users of a route.
-pub(super) fn file(set: &RouteKeys) -> Option<&str> {
-    set.text(key!("basic_auth.file"))
+/// A hash as it is, or in base64, in which older versions have it.
+fn decoded(text: &str) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if text.starts_with('$') {
+        return text.to_string();
+    }
+    let (mut bits, mut n, mut bytes) = (0_u32, 0, Vec::new());
+    for c in text.trim_end_matches('=').bytes() {
+        let Some(digit) = DIGITS.iter().position(|digit| *digit == c) else { return text.to_string() };
+        bits = bits << 6 | digit as u32;
+        n += 6;
+        if n >= 8 {
+            n -= 8;
+            bytes.push((bits >> n) as u8);
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_string())
 }
 
 /// Filters for `forward_auth UPSTREAM { uri, copy_headers }`.
@@ -63,7 +88,7 @@ pub(super) fn service(directive: &Directive, words: &[String], target: &mut Targ
     if let Some(row) = noted {
         closed_by(row.line, "the service gets no such setting", &mut set, ledger);
     }
-    let Some((pool, _)) = proxy::read(&rest, words, target, ledger) else {
+    let Some(proxy::Proxied { pool, .. }) = proxy::read(&rest, words, target, ledger) else {
         close(&mut set);
         directive.lost(PROTECTED, OPEN, ledger);
         return set;

@@ -1,56 +1,114 @@
 //! Matchers: `/path*`, and the matchers that `@name` stands for, as alternatives of conditions.
 
 use super::lexer::Directive;
+use super::step::When;
 use crate::expression;
 use crate::ledger::Ledger;
-use crate::model::{Apart, Cond, Key, Match, Test};
+
+use crate::model::{Apart, Cond, Key, Match, Test, escape};
 use std::collections::BTreeMap;
 
 /// Most alternatives of a matcher.
 const ALTERNATIVES: usize = 64;
 
-/// Named matchers of a site; `None` for a matcher that cannot be written and has been reported.
-pub(super) type Named = BTreeMap<String, Option<Vec<Match>>>;
+/// Named matchers of a site.
+pub(super) type Named = BTreeMap<String, Matcher>;
 
-/// Reads the named matchers among the directives of a site.
-pub(super) fn named(directives: &[Directive], above: &Named, ledger: &mut Ledger) -> Named {
+/// A named matcher.
+#[derive(Clone, Debug)]
+pub(super) struct Matcher {
+    when: When,
+    /// Length of its path, if it has one path alone.
+    path: usize,
+}
+
+/// Reads the named matchers among the directives of a site, which is guarded if it refuses some requests.
+pub(super) fn named(directives: &[Directive], above: &Named, is_guarded: bool, ledger: &mut Ledger) -> Named {
     let mut named = above.clone();
     for directive in directives.iter().filter(|directive| directive.name().starts_with('@')) {
         let inline = Directive { line: directive.line, words: directive.from(1).to_vec(), block: Vec::new() };
-        let rows: Vec<&Directive> =
-            directive.block.iter().chain((directive.words.len() > 1).then_some(&inline)).collect();
+        let is_inline = directive.words.len() > 1;
+        // `@name not { ... }`: the block is one of the only row.
+        let only = Directive { block: directive.block.clone(), ..inline.clone() };
+        let rows: Vec<&Directive> = if is_inline { vec![&only] } else { directive.block.iter().collect() };
         ledger.carried(directive.line);
-        named.insert(directive.name().to_string(), all(&rows, ledger));
+        let paths: Vec<&String> = rows.iter().filter(|row| row.name() == "path").flat_map(|row| row.from(1)).collect();
+        let path = if let [one] = paths.as_slice() { one.len() } else { 0 };
+        named.insert(directive.name().to_string(), Matcher { when: all(&rows, is_guarded, ledger), path });
     }
     named
 }
 
-/// Splits the matcher off the words of a directive.
-pub(super) fn of<'d>(words: &'d [String], named: &Named) -> (Option<Vec<Match>>, &'d [String]) {
-    match words.first().map(String::as_str) {
-        Some("*") => (Some(vec![Match::default()]), &words[1..]),
-        Some(name) if name.starts_with('@') => (named.get(name).cloned().flatten(), &words[1..]),
-        Some(path) if path.starts_with('/') => (Some(vec![path_match(path)]), &words[1..]),
-        _ => (Some(vec![Match::default()]), words),
+/// True if a directive has a matcher.
+pub(super) fn has(directive: &Directive) -> bool {
+    directive.word(1).starts_with(['@', '/']) && !(directive.name() == "redir" && directive.words.len() == 2)
+}
+
+/// Length of the path in the matcher of a directive, by which directives of a kind are sorted.
+pub(super) fn path_length(directive: &Directive, named: &Named) -> usize {
+    match directive.word(1) {
+        word if word.starts_with('/') && has(directive) => word.len(),
+        word => named.get(word).map_or(0, |matcher| matcher.path),
     }
 }
 
+/// Splits the matcher off the words of a directive.
+pub(super) fn of<'d>(directive: &'d Directive, named: &Named) -> (When, &'d [String]) {
+    let words = directive.from(1);
+    match words.first().map(String::as_str) {
+        Some("*") => (When::always(), &words[1..]),
+        Some(name) if name.starts_with('@') => {
+            (named.get(name).map_or_else(When::unknown, |matcher| matcher.when.clone()), &words[1..])
+        }
+        Some(path) if has(directive) => (When { any: vec![path_match(path)], is_exact: true }, &words[1..]),
+        _ => (When::always(), words),
+    }
+}
+
+/// Rows whose values are alternatives if there are several of them.
+const JOINED: [&str; 5] = ["path", "host", "method", "remote_ip", "client_ip"];
+
 /// Conditions that must all hold.
-fn all(rows: &[&Directive], ledger: &mut Ledger) -> Option<Vec<Match>> {
-    let mut out = vec![Match::default()];
+fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
+    let mut out = When::always();
+    let mut seen: Vec<String> = Vec::new();
     for row in rows {
-        match one(row, ledger).and_then(|theirs| and(&out, &theirs)) {
-            Ok(both) => {
+        let kind = match row.name() {
+            "header" => format!("header {}", row.word(1).to_ascii_lowercase()),
+            name if JOINED.contains(&name) || name == "query" => name.to_string(),
+            _ => String::new(),
+        };
+        if !kind.is_empty() {
+            if seen.contains(&kind) {
+                continue;
+            }
+            seen.push(kind.clone());
+        }
+        // Rows of one kind are alternatives.
+        let mut joined = (*row).clone();
+        for other in rows.iter().filter(|other| !std::ptr::eq(**other, *row) && !kind.is_empty()) {
+            let is_field =
+                row.name() == "header" && other.name() == "header" && other.word(1).eq_ignore_ascii_case(row.word(1));
+            if is_field {
+                joined.words.extend(other.from(2).iter().cloned());
+                ledger.carried(other.line);
+            } else if other.name() == row.name() && row.name() != "header" {
+                joined.words.extend(other.from(1).iter().cloned());
+                ledger.carried(other.line);
+            }
+        }
+        match one(&joined, is_guarded, ledger).and_then(|(theirs, is_exact)| Ok((and(&out.any, &theirs)?, is_exact))) {
+            Ok((both, is_exact)) => {
                 ledger.carried(row.line);
-                out = both;
+                out = When { any: both, is_exact: is_exact && out.is_exact };
             }
             Err(reason) => {
                 row.lost(&reason, "write the [[route]] with other conditions by hand", ledger);
-                return None;
+                out.is_exact = false;
             }
         }
     }
-    Some(out)
+    out
 }
 
 /// Every pair of alternatives that some request fulfils.
@@ -67,8 +125,17 @@ pub(super) fn and(ours: &[Match], theirs: &[Match]) -> Result<Vec<Match>, String
 }
 
 fn path_match(path: &str) -> Match {
+    let path = &*path.to_ascii_lowercase();
+    let stars = path.matches('*').count();
+    let is_inner = match (path.strip_prefix('*'), path.strip_suffix('*')) {
+        (Some(_), Some(_)) => stars > 2,
+        (None, None) => stars > 0,
+        _ => stars > 1,
+    };
     let test = match (path.strip_prefix('*'), path.strip_suffix('*')) {
         _ if path == "*" || path == "/*" => return Match::default(),
+        // Within a path, a wildcard is for one segment.
+        _ if is_inner => Test::Regex(escape(path).replace("\\*", "[^/]*")),
         (Some(rest), Some(_)) => Test::Contains(rest.trim_end_matches('*').to_string()),
         (Some(end), None) => Test::Ends(end.to_string()),
         (None, Some(start)) => Test::Begins(start.to_string()),
@@ -78,21 +145,13 @@ fn path_match(path: &str) -> Match {
 }
 
 /// Alternatives of a row: a request matches if any of them holds.
-fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
+fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Match>, bool), String> {
     let values = row.from(1);
     let first = row.word(1);
-    let is = |cond: Cond| Ok(vec![Match::of([cond])]);
-    let each = |conds: Vec<Cond>| Ok(conds.into_iter().map(|cond| Match::of([cond])).collect());
+    let is = |cond: Cond| Ok((vec![Match::of([cond])], true));
+    let each = |conds: Vec<Cond>| Ok((conds.into_iter().map(|cond| Match::of([cond])).collect(), true));
     match row.name() {
-        "path" => {
-            if values
-                .iter()
-                .any(|path| path.get(1..path.len().saturating_sub(1)).is_some_and(|inner| inner.contains('*')))
-            {
-                return Err("a path has a wildcard within it".to_string());
-            }
-            Ok(values.iter().map(|path| path_match(path)).collect())
-        }
+        "path" => Ok((values.iter().map(|path| path_match(path)).collect(), true)),
         "method" => is(Cond::one_of(Key::Method, values.iter().map(|method| method.to_ascii_uppercase()))),
         "host" => is(Cond::one_of(Key::Host, values.iter().map(|host| host.to_ascii_lowercase()))),
         "header" => match (first.strip_prefix('!'), row.word(2)) {
@@ -123,10 +182,23 @@ fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
         "protocol" if matches!(first, "http" | "https") => is(Cond::one_of(Key::Scheme, [first])),
         "path_regexp" => {
             let regex = if values.len() > 1 { row.word(2) } else { first };
-            if !regex.starts_with("(?i)") && regex.bytes().any(|byte| byte.is_ascii_alphabetic()) {
-                ledger.dropped(row.line, "expressions match paths in any case of letters here, as \"path\" does");
+            expression::foreign(regex)?;
+            if regex.contains("(?-i") || regex.contains('{') {
+                return Err("its expression has flags or placeholders".to_string());
             }
-            each(expression::path_tests(regex, false)?.into_iter().map(|test| Cond::new(Key::Path, test)).collect())
+            let regex = expression::whole(regex, false);
+            if regex.bytes().any(|byte| byte.is_ascii_alphabetic()) && !regex.starts_with("(?i)") {
+                // In Caddy, letters of paths have a case in expressions alone.
+                if is_guarded {
+                    return Err("its expression matches letters in one case only, and paths here have none".to_string());
+                }
+                ledger.changes(
+                    row.line,
+                    "the expression matches letters in any case here",
+                    "nothing, unless cases differ",
+                );
+            }
+            is(Cond::new(Key::Path, Test::Regex(regex)))
         }
         "header_regexp" => {
             let (name, regex) = if values.len() > 2 { (row.word(2), row.word(3)) } else { (first, row.word(2)) };
@@ -135,13 +207,18 @@ fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
         }
         "not" => {
             let inline = Directive { line: row.line, words: values.to_vec(), block: Vec::new() };
-            let rows: Vec<&Directive> = row.block.iter().chain((!values.is_empty()).then_some(&inline)).collect();
-            let inner = all(&rows, ledger).ok_or("what it negates cannot be written")?;
-            inner.iter().try_fold(vec![Match::default()], |out, matching| {
+            let inline = Directive { block: if values.is_empty() { Vec::new() } else { row.block.clone() }, ..inline };
+            let rows: Vec<&Directive> = if values.is_empty() { row.block.iter().collect() } else { vec![&inline] };
+            let inner = all(&rows, is_guarded, ledger);
+            if !inner.is_exact {
+                return Err("what it negates cannot be written".to_string());
+            }
+            let none = inner.any.iter().try_fold(vec![Match::default()], |out, matching| {
                 let negated: Vec<Match> =
                     matching.conds.iter().map(|cond| Match::of([cond.clone().negate()])).collect();
                 and(&out, &negated)
-            })
+            })?;
+            Ok((none, true))
         }
         name => Err(format!("`{name}` is not a condition of routes")),
     }

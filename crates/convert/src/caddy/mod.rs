@@ -1,16 +1,20 @@
 //! Caddyfile: sites, matchers and directives, and their counterparts. In Caddy, sites get certificates automatically.
 
-// Order: site, auth, compression, matcher, proxy, lexer, value
+// Order: site, walk, auth, compression, matcher, proxy, step, place, fields, lexer, value
 mod auth;
 mod compression;
+mod fields;
 mod lexer;
 mod matcher;
+mod place;
 mod proxy;
 mod site;
+mod step;
 mod value;
+mod walk;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Key, Listener, Match, Target, Value, cert_files};
+use crate::model::{Apart, Cond, Key, Listener, Match, Route, RouteKeys, Target, Value, cert_files};
 use evenkeel_config::Files;
 use lexer::Directive;
 use std::collections::BTreeMap;
@@ -33,10 +37,15 @@ enum Tls {
     Files(String, String),
 }
 
+/// A port, and the addresses that `bind` names.
+type Place = (u16, Vec<String>);
+
 /// Listeners by port, with the settings collected for them.
 #[derive(Default)]
 struct Ports {
-    listeners: BTreeMap<u16, Listening>,
+    listeners: BTreeMap<Place, Listening>,
+    /// Error pages of sites for all hosts.
+    pages: BTreeMap<u16, RouteKeys>,
 }
 
 #[derive(Default)]
@@ -46,6 +55,23 @@ struct Listening {
     acme: Vec<String>,
     files: Vec<Value>,
     is_internal: bool,
+    sites: Vec<Served>,
+}
+
+/// Hosts with their routes.
+struct Served {
+    hosts: Vec<String>,
+    routes: Vec<Route>,
+}
+
+impl Served {
+    /// Sites with names come before those with patterns, and one for all hosts is the last one.
+    fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
+        let length = |host: &String| host.replace("*.", "").len();
+        let longest = self.hosts.iter().map(length).max().unwrap_or(0);
+        let has_pattern = self.hosts.iter().any(|host| host.contains('*') || host.is_empty());
+        (if longest == 0 { 2 } else { u8::from(has_pattern) }, std::cmp::Reverse(longest))
+    }
 }
 
 /// Reads a Caddyfile and the files that it imports.
@@ -61,6 +87,12 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     all.iter().filter(|directive| directive.words.is_empty()).for_each(|directive| ledger.carried(directive.line));
     let is_automatic = global(&options, &mut target, ledger);
     let mut ports = Ports::default();
+    for site in &sites {
+        let all = site.words.iter().flat_map(|word| word.split(',')).filter_map(|word| address(word, is_automatic));
+        for open in all.filter(|address| address.host.is_empty()) {
+            ports.pages.extend(site::pages(&site.block).map(|pages| (open.port, pages)));
+        }
+    }
     match (is_bare, all.split_first()) {
         (true, Some((first, rest))) => {
             let own = Directive { line: first.line, words: first.words.clone(), block: rest.to_vec() };
@@ -72,7 +104,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
             }
         }
     }
-    ports.into_listeners(is_automatic, &mut target, ledger);
+    ports.settle_routes(&mut target, ledger);
+    ports.into_listeners(is_automatic, &mut target);
     target
 }
 
@@ -136,35 +169,42 @@ fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, targe
         return directive.lost("its site has no address", "write the [[route]] by hand", ledger);
     }
     let tls = tls(directive, ledger);
+    let binds = binds(directive, ledger);
     for address in &mut addresses {
         address.is_tls |= tls != Tls::Automatic;
         if address.is_tls && address.port == 80 {
             address.port = 443;
         }
-        ports.add(address, &tls);
-    }
-    let mut places: Vec<(u16, Vec<String>)> = Vec::new();
-    for address in &addresses {
-        match places.iter_mut().find(|(port, _)| *port == address.port) {
-            Some((_, hosts)) => hosts.push(address.host.clone()),
-            None => places.push((address.port, vec![address.host.clone()])),
-        }
+        ports.add(address, &binds, &tls);
     }
     let name = crate::model::name_of(&addresses[0].host.replace(['.', '*'], "-").replace("${", "").replace('}', ""));
-    let mut routes = site::routes(&directive.block, &name, directive.line, target, ledger);
-    crate::reconcile::reconcile(&mut routes, "Caddy", None, ledger);
-    for (port, hosts) in places {
-        let mut own = Match::of([Cond::one_of(Key::Listener, [listener_name(port)])]);
-        if !hosts.iter().any(String::is_empty) {
-            own.conds.push(Cond::one_of(Key::Host, hosts));
-        }
-        for route in &routes {
-            match own.and(&route.matching) {
-                Ok(matching) => target.routes.push(crate::model::Route { matching, ..route.clone() }),
-                Err(_) => ledger.dropped(route.line, "no request of this site fulfils it"),
-            }
+    let common = ports.pages.get(&addresses[0].port).cloned();
+    let routes = site::routes(&directive.block, common.as_ref(), &name, directive.line, target, ledger);
+    for (n, address) in addresses.iter().enumerate() {
+        let is_new = addresses[..n].iter().all(|earlier| earlier.port != address.port);
+        if is_new {
+            let hosts = addresses.iter().filter(|other| other.port == address.port).map(|other| other.host.clone());
+            ports.serve((address.port, binds.clone()), hosts.collect(), &routes);
         }
     }
+}
+
+/// Addresses of the `bind` directives of a site.
+fn binds(site: &Directive, ledger: &mut Ledger) -> Vec<String> {
+    let mut binds = Vec::new();
+    for directive in site.block.iter().filter(|directive| directive.name() == "bind") {
+        let known =
+            directive.from(1).iter().map(|word| environment(word)).filter(|word| {
+                word.parse::<std::net::IpAddr>().is_ok() || word.starts_with("${") && word.ends_with('}')
+            });
+        let known: Vec<String> = known.collect();
+        match known.len() + 1 == directive.words.len() {
+            true => ledger.carried(directive.line),
+            false => directive.lost("sites listen at addresses of this machine", "bind of the listener", ledger),
+        }
+        binds.extend(known);
+    }
+    binds
 }
 
 /// The `tls` directive of a site.
@@ -203,29 +243,34 @@ fn address(word: &str, is_automatic: bool) -> Option<Address> {
     let port = port.map(str::parse::<u16>).transpose().ok()?;
     let is_plain = scheme == "http" || port == Some(80) || scheme.is_empty() && (host.is_empty() || !is_automatic);
     let port = port.unwrap_or(if is_plain { 80 } else { 443 });
-    let host = host.to_ascii_lowercase();
+    // A variable has a case.
+    let host = if host.contains("${") { host.to_string() } else { host.to_ascii_lowercase() };
     let is_host = host.is_empty()
         || host.starts_with("${")
         || host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.*_[]:".contains(&b));
     (is_host && port > 0).then_some(Address { host, port, is_tls: !is_plain })
 }
 
-fn listener_name(port: u16) -> String {
-    match port {
+fn listener_name(port: u16, binds: &[String]) -> String {
+    let name = match port {
         80 => "http".to_string(),
         443 => "https".to_string(),
         port => format!("port-{port}"),
+    };
+    match binds.first() {
+        Some(bind) => crate::model::name_of(&format!("{name}-{}", bind.replace(['.', ':', '$', '{', '}'], "-"))),
+        None => name,
     }
 }
 
 impl Ports {
-    fn add(&mut self, address: &Address, tls: &Tls) {
-        let entry = self.listeners.entry(address.port).or_default();
+    fn add(&mut self, address: &Address, binds: &[String], tls: &Tls) {
+        let entry = self.listeners.entry((address.port, binds.to_vec())).or_default();
         match address.is_tls {
             true => entry.is_tls = true,
             false => entry.is_plain = true,
         }
-        let is_name = address.host.contains('.')
+        let is_name = (address.host.contains('.') || address.host.starts_with("${"))
             && address.host.parse::<std::net::IpAddr>().is_err()
             && !address.host.contains('*');
         match tls {
@@ -242,10 +287,40 @@ impl Ports {
         }
     }
 
-    fn into_listeners(self, is_automatic: bool, target: &mut Target, ledger: &mut Ledger) {
-        let _ = ledger;
-        let has_tls = self.listeners.get(&443).is_some_and(|entry| entry.is_tls);
-        let has_plain = self.listeners.contains_key(&80);
+    fn serve(&mut self, place: Place, hosts: Vec<String>, routes: &[Route]) {
+        let sites = &mut self.listeners.entry(place).or_default().sites;
+        sites.push(Served { hosts, routes: routes.to_vec() });
+    }
+
+    /// Puts the routes of all sites, in the order in which Caddy tries them.
+    fn settle_routes(&mut self, target: &mut Target, ledger: &mut Ledger) {
+        for ((port, binds), entry) in &mut self.listeners {
+            entry.sites.sort_by_key(Served::rank);
+            let mut routes = Vec::new();
+            for site in &entry.sites {
+                let mut own = Match::of([Cond::one_of(Key::Listener, [listener_name(*port, binds)])]);
+                if !site.hosts.iter().any(String::is_empty) {
+                    own.conds.push(Cond::one_of(Key::Host, site.hosts.clone()));
+                }
+                for route in &site.routes {
+                    match own.and(&route.matching) {
+                        Ok(matching) => routes.push(Route { matching, ..route.clone() }),
+                        Err(Apart::Never) => ledger.dropped(route.line, "no request of this site fulfils it"),
+                        Err(Apart::Unwritable) => {
+                            let reason = "its conditions and those of its site do not fit into one match";
+                            ledger.changes(route.line, reason, "write the [[route]] by hand");
+                        }
+                    }
+                }
+            }
+            crate::reconcile::reconcile(&mut routes, "Caddy", None, ledger);
+            target.routes.extend(routes);
+        }
+    }
+
+    fn into_listeners(self, is_automatic: bool, target: &mut Target) {
+        let has_tls = self.listeners.iter().any(|((port, _), entry)| *port == 443 && entry.is_tls);
+        let has_plain = self.listeners.keys().any(|(port, _)| *port == 80);
         if has_tls && !has_plain && is_automatic {
             let mut listener =
                 Listener { name: "http".to_string(), bind: vec!["[::]:80".to_string()], ..Listener::default() };
@@ -253,9 +328,13 @@ impl Ports {
             listener.set.put(key!("redirect_https"), true);
             target.listeners.push(listener);
         }
-        for (port, entry) in self.listeners {
-            let mut listener =
-                Listener { name: listener_name(port), bind: vec![format!("[::]:{port}")], ..Listener::default() };
+        for ((port, binds), entry) in self.listeners {
+            let at = |host: &String| match host.parse::<std::net::Ipv6Addr>() {
+                Ok(_) => format!("[{host}]:{port}"),
+                Err(_) => format!("{host}:{port}"),
+            };
+            let bind = if binds.is_empty() { vec![format!("[::]:{port}")] } else { binds.iter().map(at).collect() };
+            let mut listener = Listener { name: listener_name(port, &binds), bind, ..Listener::default() };
             if entry.is_tls {
                 listener.certify(entry.files, entry.acme);
                 if entry.is_internal {

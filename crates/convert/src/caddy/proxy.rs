@@ -1,24 +1,38 @@
 //! `reverse_proxy`: a pool, and the filters that stand in its block.
 
+use super::fields::{self, Edit};
 use super::lexer::Directive;
 use super::value;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::{fit_endpoints, put_time};
-use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, hashed, name_of};
-use crate::protection;
+use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, hashed, pool_names};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, HealthCheck};
 
-/// Reads a `reverse_proxy` behind its matcher. Returns the name of its pool and its filters; `None` without an upstream.
+/// A pool, and what is done to requests and responses on the way to it.
+pub(super) struct Proxied {
+    pub pool: String,
+    pub set: RouteKeys,
+    pub request: Vec<Edit>,
+    pub response: Vec<Edit>,
+}
+
+/// Reads a `reverse_proxy` behind its matcher; `None` without an upstream.
 pub(super) fn read(
     directive: &Directive,
     words: &[String],
     target: &mut Target,
     ledger: &mut Ledger,
-) -> Option<(String, RouteKeys)> {
+) -> Option<Proxied> {
     let mut pool = Pool::default();
     let mut set = Draft::default();
+    let rows = |name: &str| -> Vec<(&Directive, &[String])> {
+        let own = directive.block.iter().filter(|row| row.name() == name);
+        own.map(|row| (row, row.from(1))).collect()
+    };
+    let request = fields::read(&rows("header_up"), FieldKeys::REQUEST, &mut set, ledger);
+    let response = fields::read(&rows("header_down"), FieldKeys::RESPONSE, &mut set, ledger);
     ledger.carried(directive.line);
     words.iter().for_each(|word| upstream(word, directive, &mut pool, ledger));
     let mut check: Draft<HealthCheck> = Draft::default();
@@ -27,8 +41,7 @@ pub(super) fn read(
         match row.name() {
             "to" => row.from(1).iter().for_each(|word| upstream(word, row, &mut pool, ledger)),
             name if name.starts_with("health_") => health(row, &mut check, ledger),
-            "header_up" => field(row, FieldKeys::REQUEST, &mut set, ledger),
-            "header_down" => field(row, FieldKeys::RESPONSE, &mut set, ledger),
+            "header_up" | "header_down" => {}
             "lb_policy" => policy(row, &mut pool, ledger),
             "lb_retries" => match row.word(1).parse::<u64>() {
                 Ok(retries) => drop(pool.set.put(key!("retry.attempts"), retries.min(10))),
@@ -87,17 +100,15 @@ pub(super) fn read(
         ledger.changes(directive.line, "none of its upstreams was carried over", "add a pool with its endpoints");
         return None;
     }
-    Some((place(pool, target), set))
+    Some(Proxied { pool: place(pool, target), set, request, response })
 }
 
 /// Adds the pool under a free name, or finds an equal pool. Returns the name.
 fn place(mut pool: Pool, target: &mut Target) -> String {
-    let host = pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str());
-    let base = name_of(
-        &host.trim_start_matches("unix:").replace([':', '/', '.', '[', ']'], "-").replace("${", "").replace('}', ""),
-    );
-    for number in 1_usize.. {
-        pool.name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
+    let bases = pool_names(pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str()));
+    let last = bases.last().cloned().unwrap_or_default();
+    for name in bases.into_iter().chain((2..).map(|number| format!("{last}-{number}"))) {
+        pool.name = name;
         match target.pools.iter().find(|other| other.name == pool.name) {
             Some(other) if other.endpoints == pool.endpoints && other.set == pool.set => break,
             Some(_) => {}
@@ -270,64 +281,5 @@ fn transport(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
                 ledger.changes(deep.line, "the transport has no such setting", "see tls and timeouts of the pool");
             }),
         }
-    }
-}
-
-/// `header_up NAME VALUE`, `+NAME`, `-NAME`, and the lines of `header` and `request_header`.
-pub(super) fn field(row: &Directive, fields: FieldKeys, set: &mut RouteKeys, ledger: &mut Ledger) {
-    words_of_field(row, row.from(1), fields, set, ledger);
-}
-
-/// Reads a change of a field from words.
-pub(super) fn words_of_field(
-    row: &Directive,
-    words: &[String],
-    fields: FieldKeys,
-    set: &mut RouteKeys,
-    ledger: &mut Ledger,
-) {
-    let (Some(name), given) = (words.first(), words.get(1)) else { return };
-    if words.len() > 2 {
-        return ledger.changes(
-            row.line,
-            "fields are not replaced by expressions",
-            format!("set the field in {}", fields.table),
-        );
-    }
-    if let Some(name) = name.strip_prefix('-') {
-        return set.push(fields.remove, name);
-    }
-    let (key, name) = match name.strip_prefix('+') {
-        Some(name) => (fields.add, name),
-        None => (fields.set, name.trim_start_matches(['?', '>'])),
-    };
-    let lower = name.to_ascii_lowercase();
-    let is_replaced = fields.table == "request_headers" && !words[0].starts_with(['+', '?']);
-    let text = match value::read(given.map_or("", String::as_str)) {
-        Ok(text) => text,
-        Err(reason) if is_replaced => return protection::withhold(name, row.line, &reason, set, ledger),
-        Err(reason) => return ledger.changes(row.line, reason, format!("set {name} by hand, or in the application")),
-    };
-    match (fields.table, lower.as_str()) {
-        ("request_headers", "host") => match text.as_str() {
-            "{host}" => ledger.dropped(row.line, "Host passes as it came"),
-            "{upstream_hostport}" => drop(set.put(key!("send_host"), "endpoint")),
-            text => drop(set.put(key!("send_host"), text)),
-        },
-        ("request_headers", "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host")
-            if matches!(text.as_str(), "{client.ip}" | "{scheme}" | "{host}") =>
-        {
-            ledger.dropped(row.line, "the field is always set");
-        }
-        (_, "upgrade" | "connection" | "content-length" | "transfer-encoding" | "te" | "trailer" | "keep-alive") => {
-            ledger.changes(row.line, format!("{name} steers the message, and cannot be set"), "leave it out");
-        }
-        _ if text.contains("{upstream_hostport}") && is_replaced => {
-            protection::withhold(name, row.line, "the endpoint is not known when fields are set", set, ledger);
-        }
-        _ if text.contains("{upstream_hostport}") => {
-            ledger.changes(row.line, "the endpoint is not known when fields are set", "leave it out")
-        }
-        _ => drop(set.insert(key, name, text)),
     }
 }

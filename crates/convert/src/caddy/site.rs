@@ -1,390 +1,412 @@
-//! Directives of a site in the order in which Caddy runs them, whatever their order in the file.
+//! Directives of a site, read as steps in the order in which Caddy runs them, whatever their order in the file.
 
 use super::lexer::Directive;
 use super::matcher::{self, Named};
-use super::{auth, compression, proxy, value};
+use super::step::{Change, Effect, Step};
+use super::{auth, compression, fields, proxy, value, walk};
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Cond, Draft, FieldKeys, Key, Match, Route, RouteKeys, Target, Test, parse_size, size};
-use crate::protection;
+use crate::model::{Action, Draft, FieldKeys, Route, RouteKeys, Target, Value, braced, escape, parse_size, size};
 use crate::rewriting::put_url;
+use evenkeel_config::draft::Entries;
 use evenkeel_config::plan::Redirect;
+use std::cmp::Ordering;
 
-/// Most routes of a site; a site that needs more is reported.
-const ROUTES: usize = 300;
+/// Pages of `handle_errors`, which a site for all hosts has for the errors of the others, too.
+pub(super) fn pages(block: &[Directive]) -> Option<RouteKeys> {
+    let mut pages = block.iter().filter(|directive| directive.name() == "handle_errors").filter_map(page_of);
+    pages.next_back().map(pages_keys)
+}
 
-/// A change of requests or responses under a condition.
-struct Filter {
-    matches: Vec<Match>,
-    set: RouteKeys,
-    line: Line,
+fn pages_keys(page: Entries) -> RouteKeys {
+    Draft::one(key!("error_pages"), Value::List(vec![page.into()]))
+}
+
+/// The page of a `handle_errors` with one text.
+fn page_of(directive: &Directive) -> Option<Entries> {
+    match directive.block.as_slice() {
+        [one] if one.name() == "respond" && one.block.is_empty() && directive.words.len() == 1 => page(one.from(1)),
+        _ => None,
+    }
 }
 
 /// Routes of the directives of a block, in the order in which Caddy tries them.
 pub(super) fn routes(
     block: &[Directive],
+    common: Option<&RouteKeys>,
     name: &str,
     line: Line,
     target: &mut Target,
     ledger: &mut Ledger,
 ) -> Vec<Route> {
-    let mut site = Site { name, files: Vec::new(), target, ledger };
-    site.block(block, &Named::new(), line, 0)
-}
-
-impl Filter {
-    /// True if it keeps clients out.
-    fn protects(&self) -> bool {
-        [key!("access"), key!("basic_auth"), key!("forward_auth")].into_iter().any(|key| self.set.has(key))
-    }
+    let is_guarded = block.iter().any(refuses);
+    let mut site = Site { groups: 0, is_guarded, target, ledger };
+    let errors = site.errors(block);
+    let steps = site.block(block, &Named::new(), true);
+    let has_own = block.iter().any(|directive| directive.name() == "handle_errors");
+    walk::routes(&steps, errors.as_ref().or(common.filter(|_| !has_own)), name, line, ledger)
 }
 
 struct Site<'s> {
-    name: &'s str,
-    /// Names of files of passwords.
-    files: Vec<String>,
+    /// Number of groups of directives so far.
+    groups: usize,
+    /// True if some directive may refuse requests.
+    is_guarded: bool,
     target: &'s mut Target,
     ledger: &'s mut Ledger,
 }
 
-/// Rank of directives that respond to requests.
-fn rank(name: &str) -> Option<u8> {
-    Some(match name {
-        "redir" => 0,
-        "handle" | "handle_path" | "route" => 1,
-        "respond" | "error" | "abort" => 2,
-        "reverse_proxy" => 3,
-        "php_fastcgi" | "file_server" => 4,
-        _ => return None,
-    })
+/// Directives in the order in which Caddy runs them, whatever their order in the file.
+const ORDER: [&str; 34] = [
+    "tracing",
+    "map",
+    "vars",
+    "root",
+    "log",
+    "log_skip",
+    "skip_log",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basic_auth",
+    "basicauth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "templates",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
+];
+
+/// Sorts directives as Caddy does. What comes first is no order of all of them, so the steps of the sort matter, too.
+fn sort(all: &mut [&Directive], named: &Named) {
+    let place = |directive: &Directive| match directive.name() {
+        "handle_path" => ORDER.iter().position(|name| *name == "handle"),
+        own => ORDER.iter().position(|name| *name == own),
+    };
+    let is_before = |a: &Directive, b: &Directive| {
+        let lengths = (matcher::path_length(a, named), matcher::path_length(b, named));
+        match place(a).cmp(&place(b)) {
+            Ordering::Equal if lengths.0 > 0 && lengths.1 > 0 => lengths.0 > lengths.1,
+            Ordering::Equal => matcher::has(a) && !matcher::has(b),
+            order => order == Ordering::Less,
+        }
+    };
+    for end in 1..all.len() {
+        let mut at = end;
+        while at > 0 && is_before(all[at], all[at - 1]) {
+            all.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+}
+
+/// Directives that are read elsewhere.
+fn is_apart(directive: &Directive) -> bool {
+    directive.name().starts_with('@') || matches!(directive.name(), "tls" | "bind" | "handle_errors")
+}
+
+/// True if a directive, or one in it, may refuse requests.
+fn refuses(directive: &Directive) -> bool {
+    let status = || directive.words.iter().any(|word| word.len() == 3 && word.starts_with(['4', '5']));
+    match directive.name() {
+        "basic_auth" | "basicauth" | "forward_auth" | "abort" | "error" => true,
+        "respond" => status(),
+        "handle" | "handle_path" | "route" => directive.block.iter().any(refuses),
+        _ => false,
+    }
 }
 
 impl Site<'_> {
-    fn block(&mut self, block: &[Directive], above: &Named, line: Line, depth: usize) -> Vec<Route> {
-        let named = matcher::named(block, above, self.ledger);
-        let mut filters = Vec::new();
-        let mut ends: Vec<(u8, usize, &Directive)> = Vec::new();
-        for directive in
-            block.iter().filter(|directive| !directive.name().starts_with('@') && directive.name() != "tls")
-        {
-            match rank(directive.name()) {
-                // Within a kind, the longest path goes first.
-                Some(rank) => {
-                    let path = directive.from(1).first().filter(|word| word.starts_with('/'));
-                    let has_matcher = directive.from(1).first().is_some_and(|word| word.starts_with(['@', '/']));
-                    let length = path.map_or(if has_matcher { 1 } else { 0 }, |path| path.len() + 1);
-                    ends.push((rank, usize::MAX - length, directive));
+    fn block(&mut self, block: &[Directive], above: &Named, is_sorted: bool) -> Vec<Step> {
+        let named = matcher::named(block, above, self.is_guarded, self.ledger);
+        let mut all: Vec<&Directive> = block.iter().filter(|directive| !is_apart(directive)).collect();
+        if is_sorted {
+            sort(&mut all, &named);
+        }
+        self.groups += 2;
+        let (handles, rewrites) = (self.groups, self.groups + 1);
+        let mut steps: Vec<Step> = Vec::new();
+        let mut last: Option<(&str, Option<usize>)> = None;
+        for directive in all {
+            let group = match directive.name() {
+                "handle" | "handle_path" => Some(handles),
+                "rewrite" => Some(rewrites),
+                _ => None,
+            };
+            let effects = self.directive(directive, &named);
+            let when = matcher::of(directive, &named).0;
+            let word = if matcher::has(directive) { directive.word(1) } else { "" };
+            for effect in effects {
+                let (line, refuses) = (directive.line, refuses(directive));
+                let step = Step { when: when.clone(), effect, group, refuses, line };
+                // Caddy asks a matcher once for all directives behind each other that have it.
+                match steps.last_mut().filter(|_| last == Some((word, group)) && !word.is_empty()) {
+                    Some(before) => before.also(step),
+                    None => steps.push(step),
                 }
-                None => self.filter(directive, &named, &mut filters),
+                last = Some((word, group));
             }
         }
-        ends.sort_by_key(|(rank, length, _)| (*rank, *length));
-        let mut routes = Vec::new();
-        for (_, _, directive) in ends {
-            self.end(directive, &named, line, depth, &mut routes);
-        }
-        for filter in &filters {
-            self.apply(filter, &mut routes);
-        }
-        routes
+        steps
     }
 
-    fn push(&mut self, routes: &mut Vec<Route>, matches: &[Match], action: &Action, set: &RouteKeys, line: Line) {
-        for matching in matches {
-            if routes.len() >= ROUTES {
-                return self.ledger.changes(line, "the site has too many rules", "convert its parts one by one");
+    /// Reads a directive behind its matcher. A directive that has no counterpart has no effect.
+    fn directive(&mut self, directive: &Directive, named: &Named) -> Vec<Effect> {
+        let (when, words) = matcher::of(directive, named);
+        let line = directive.line;
+        if !when.is_exact {
+            let reason = "its matcher is not there, or was not carried over";
+            self.ledger.changes(line, reason, "write the [[route]] with other conditions by hand");
+        }
+        let none = Vec::new();
+        match directive.name() {
+            "header" => return self.response_fields(directive, words),
+            "request_header" => {
+                let mut set = Draft::default();
+                let edits = fields::read(&[(directive, words)], FieldKeys::REQUEST, &mut set, self.ledger);
+                return if set.is_empty() {
+                    vec![Effect::Request(edits)]
+                } else {
+                    vec![Effect::Request(edits), Effect::Set(set)]
+                };
             }
-            routes.push(Route {
-                name: self.name.to_string(),
-                comments: Vec::new(),
-                matching: matching.clone(),
-                action: action.clone(),
-                set: set.clone(),
-                line,
-            });
+            "request_body" => return self.body(directive),
+            "uri" | "rewrite" => return vec![Effect::Path(self.path(directive, words))],
+            "encode" => return vec![Effect::Set(compression::read(directive, words, self.ledger))],
+            "basic_auth" | "basicauth" => match auth::passwords(directive, words, self.ledger) {
+                Some(set) => return vec![Effect::Set(set)],
+                None => {
+                    let mut set = Draft::default();
+                    crate::protection::closed_by(line, "none of its users is read", &mut set, self.ledger);
+                    directive.lost("none of its users is read", "users of basic_auth", self.ledger);
+                    return vec![Effect::Shut];
+                }
+            },
+            "forward_auth" => {
+                let set = auth::service(directive, words, self.target, self.ledger);
+                return vec![Effect::Set(set)];
+            }
+            "handle" | "handle_path" | "route" => {
+                self.ledger.carried(line);
+                let strip = (directive.name() == "handle_path")
+                    .then(|| directive.word(1).trim_end_matches('*').trim_end_matches('/').to_string());
+                let steps = self.block(&directive.block, named, directive.name() != "route");
+                return vec![Effect::Block { steps, strip }];
+            }
+            "redir" | "respond" | "error" | "abort" | "reverse_proxy" => return vec![self.end(directive, words)],
+            "php_fastcgi" | "file_server" => {
+                let todo = "keep a web server for the files, as a pool of its own";
+                directive.lost("files and PHP are not served", todo, self.ledger);
+                return vec![Effect::end(Action::respond(404))];
+            }
+            "log" | "log_skip" | "skip_log" => directive.lost(
+                "the access log is one for all listeners",
+                "telemetry.access_log.path = \"stdout\"",
+                self.ledger,
+            ),
+            "root" | "try_files" | "templates" | "push" => directive.lost(
+                "files are not served from disk",
+                "keep a web server for them, as a pool of its own",
+                self.ledger,
+            ),
+            "method" => directive.lost("the method of requests is not changed", "change the endpoint", self.ledger),
+            _ => directive.lost("this directive has no counterpart", "see the filters of a [[route]]", self.ledger),
         }
+        none
     }
 
-    fn end(&mut self, directive: &Directive, named: &Named, line: Line, depth: usize, routes: &mut Vec<Route>) {
-        let (matches, words) = matcher::of(directive.from(1), named);
-        let own = directive.line;
-        let Some(matches) = matches else {
-            let todo = "write the [[route]] with other conditions by hand";
-            return directive.lost("its matcher is not there, or was not carried over", todo, self.ledger);
+    fn response_fields(&mut self, directive: &Directive, words: &[String]) -> Vec<Effect> {
+        self.ledger.carried(directive.line);
+        let inline = (!words.is_empty()).then_some((directive, words));
+        let rows = inline.into_iter().chain(directive.block.iter().map(|row| (row, row.words.as_slice())));
+        let rows: Vec<(&Directive, &[String])> = rows.collect();
+        vec![Effect::Response(fields::read(&rows, FieldKeys::RESPONSE, &mut Draft::default(), self.ledger))]
+    }
+
+    fn body(&mut self, directive: &Directive) -> Vec<Effect> {
+        self.ledger.carried(directive.line);
+        let mut set = Draft::default();
+        for row in &directive.block {
+            let bytes = row.word(1).to_ascii_lowercase();
+            let bytes = bytes.trim_end_matches("ib").trim_end_matches('b');
+            // Caddy counts in thousands, but for MiB and the like.
+            let is_binary = row.word(1).to_ascii_lowercase().ends_with("ib");
+            let number = if is_binary { parse_size(bytes) } else { decimal(bytes) };
+            match number.filter(|_| row.name() == "max_size") {
+                Some(bytes) => {
+                    set.put(key!("body_max"), size(bytes));
+                    self.ledger.carried(row.line);
+                }
+                None => row.lost("its value was not understood", "body_max of the [[route]]", self.ledger),
+            }
+        }
+        if set.is_empty() { Vec::new() } else { vec![Effect::Set(set)] }
+    }
+
+    /// Reads `uri` and `rewrite`.
+    fn path(&mut self, directive: &Directive, words: &[String]) -> Change {
+        let word = |at: usize| words.get(at).map_or("", String::as_str);
+        let change = match (directive.name(), word(0)) {
+            ("uri", "strip_prefix") if !word(1).contains('{') && !word(1).is_empty() => {
+                Some(Change::Strip(word(1).trim_end_matches('/').to_string()))
+            }
+            ("uri", "replace")
+                if words.len() == 3 && !word(1).contains(['{', '?']) && !word(2).contains(['{', '?']) =>
+            {
+                Some(Change::Search { search: escape(word(1)), to: braced(word(2)) })
+            }
+            ("rewrite", to) => rewritten(to),
+            _ => None,
         };
+        match change {
+            Some(change) => {
+                self.ledger.carried(directive.line);
+                change
+            }
+            None => {
+                directive.lost("the path cannot be made of this", "rewrite of the [[route]]", self.ledger);
+                Change::Unknown
+            }
+        }
+    }
+
+    /// Reads a directive that responds to requests.
+    fn end(&mut self, directive: &Directive, words: &[String]) -> Effect {
+        let line = directive.line;
         match directive.name() {
             "redir" => match redirect(words) {
                 Ok(to) => {
-                    self.ledger.carried(own);
-                    self.push(routes, &matches, &Action::Redirect(to), &Draft::default(), own);
+                    self.ledger.carried(line);
+                    return Effect::end(Action::Redirect(to));
                 }
-                Err(reason) => self.ledger.changes(own, reason, "write the redirect of a [[route]] by hand"),
+                Err(reason) => self.ledger.changes(line, reason, "write the redirect of a [[route]] by hand"),
             },
             "respond" | "error" => match respond(words, &directive.block, directive.name() == "error") {
                 Ok(action) => {
                     directive.block.iter().for_each(|inner| self.ledger.carried(inner.line));
-                    self.ledger.carried(own);
-                    self.push(routes, &matches, &action, &Draft::default(), own);
+                    self.ledger.carried(line);
+                    let mut effect = Effect::end(action);
+                    if let Effect::End { is_error, .. } = &mut effect {
+                        *is_error = directive.name() == "error";
+                    }
+                    return effect;
                 }
-                Err(reason) => directive.lost(&reason, "write respond of a [[route]] by hand", self.ledger),
+                Err(reason) => {
+                    directive.lost(&reason, "write respond of a [[route]] by hand", self.ledger);
+                    if refuses(directive) {
+                        return Effect::end(Action::respond(403));
+                    }
+                }
             },
             "abort" => {
-                self.ledger.changes(
-                    own,
-                    "requests are answered by 403, and connections are not dropped",
-                    "nothing, or a firewall",
-                );
-                self.push(routes, &matches, &Action::respond(403), &Draft::default(), own);
+                let reason = "requests are answered by 403, and connections are not dropped";
+                self.ledger.changes(line, reason, "nothing, or a firewall");
+                return Effect::end(Action::respond(403));
             }
-            "reverse_proxy" => {
-                if let Some((pool, set)) = proxy::read(directive, words, self.target, self.ledger) {
-                    self.push(routes, &matches, &Action::Pool(pool), &set, own);
-                }
-            }
-            "handle" | "handle_path" | "route" => self.handle(directive, &matches, named, line, depth, routes),
             _ => {
-                let todo = "keep a web server for the files, as a pool of its own";
-                directive.lost("files and PHP are not served", todo, self.ledger);
-                self.push(routes, &matches, &Action::respond(404), &Draft::default(), own);
+                if let Some(found) = proxy::read(directive, words, self.target, self.ledger) {
+                    let (action, set) = (Action::Pool(found.pool), found.set);
+                    return Effect::End {
+                        action,
+                        set,
+                        request: found.request,
+                        response: found.response,
+                        is_error: false,
+                    };
+                }
             }
         }
+        Effect::Nothing
     }
 
-    fn handle(
-        &mut self,
-        directive: &Directive,
-        matches: &[Match],
-        named: &Named,
-        line: Line,
-        depth: usize,
-        routes: &mut Vec<Route>,
-    ) {
-        self.ledger.carried(directive.line);
-        let mut matches = matches.to_vec();
-        let strip =
-            (directive.name() == "handle_path").then(|| directive.word(1).trim_end_matches('*').trim_end_matches('/'));
-        if let Some(prefix) = strip {
-            matches = vec![Match::of([Cond::new(Key::Path, Test::Below(prefix.to_string()))])];
-            let reason = "a prefix that is taken away is one by segment: /x takes no /xy";
-            self.ledger.changes(directive.line, reason, "nothing, unless clients ask for such paths");
-        }
-        let mut inner = self.block(&directive.block, named, line, depth + 1);
-        if !inner.iter().any(|route| route.matching.conds.is_empty()) {
-            // In Caddy, requests that no directive of the block answers get an empty response.
-            self.push(&mut inner, &[Match::default()], &Action::respond(200), &Draft::default(), directive.line);
-        }
-        for route in inner {
-            let own = if strip.is_some() { below(&route.matching, directive.word(1)) } else { route.matching.clone() };
-            match matcher::and(&matches, &[own]) {
-                Ok(all) => {
-                    let mut set = route.set.clone();
-                    if strip.is_some() && matches!(route.action, Action::Pool(_)) {
-                        set.put(key!("strip_prefix"), true);
-                    }
-                    self.push(routes, &all, &route.action, &set, route.line);
+    /// Error pages of `handle_errors`.
+    fn errors(&mut self, block: &[Directive]) -> Option<RouteKeys> {
+        let mut pages = None;
+        for directive in block.iter().filter(|directive| directive.name() == "handle_errors") {
+            match page_of(directive) {
+                Some(page) => {
+                    self.ledger.carried(directive.line);
+                    directive.block.iter().for_each(|inner| self.ledger.carried(inner.line));
+                    pages = Some(pages_keys(page));
                 }
-                Err(reason) => self.ledger.changes(route.line, reason, "write the [[route]] by hand"),
-            }
-        }
-    }
-
-    /// A name for a file of passwords that no other list of users has.
-    fn file_of_users(&mut self) -> String {
-        let used = |file: &String| self.target.routes.iter().any(|route| auth::file(&route.set) == Some(file.as_str()));
-        let numbered = (2..).map(|number| format!("{}-{number}.htpasswd", self.name));
-        let mut names = [format!("{}.htpasswd", self.name)].into_iter().chain(numbered);
-        let file = names.find(|file| !self.files.contains(file) && !used(file)).unwrap_or_default();
-        self.files.push(file.clone());
-        file
-    }
-
-    /// Reads a directive that does not respond to requests itself.
-    fn filter(&mut self, directive: &Directive, named: &Named, filters: &mut Vec<Filter>) {
-        let (matches, words) = matcher::of(directive.from(1), named);
-        let line = directive.line;
-        let mut set = Draft::default();
-        let Some(matches) = matches else {
-            let reason = "its matcher is not there, or was not carried over";
-            if matches!(directive.name(), "basic_auth" | "basicauth" | "forward_auth") {
-                protection::closed_by(line, reason, &mut set, self.ledger);
-                filters.push(Filter { matches: vec![Match::default()], set, line });
-            }
-            return directive.lost(reason, "set it in the [[route]]s by hand", self.ledger);
-        };
-        match directive.name() {
-            "header" | "request_header" => {
-                let fields = if directive.name() == "header" { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
-                self.ledger.carried(line);
-                if !words.is_empty() {
-                    proxy::words_of_field(directive, words, fields, &mut set, self.ledger);
-                }
-                for row in &directive.block {
-                    self.ledger.carried(row.line);
-                    if row.name() != "defer" {
-                        proxy::words_of_field(row, &row.words, fields, &mut set, self.ledger);
-                    }
-                }
-            }
-            "request_body" => {
-                self.ledger.carried(line);
-                for row in &directive.block {
-                    let bytes = row.word(1).to_ascii_lowercase();
-                    match parse_size(bytes.trim_end_matches("ib").trim_end_matches('b'))
-                        .filter(|_| row.name() == "max_size")
-                    {
-                        Some(bytes) => {
-                            set.put(key!("body_max"), size(bytes));
-                            self.ledger.carried(row.line);
-                        }
-                        None => row.lost("its value was not understood", "body_max of the [[route]]", self.ledger),
-                    }
-                }
-            }
-            "uri" if words.first().is_some_and(|word| word == "strip_prefix") => {
-                self.ledger.carried(line);
-                let prefix = words.get(1).map_or("", String::as_str).trim_end_matches('/');
-                let below = vec![Match::of([Cond::new(Key::Path, Test::Below(prefix.to_string()))])];
-                let reason = "a prefix that is taken away is one by segment: /x takes no /xy";
-                self.ledger.changes(line, reason, "nothing, unless clients ask for such paths");
-                match matcher::and(&matches.iter().map(|m| without_prefix(m, prefix)).collect::<Vec<_>>(), &below) {
-                    Ok(matches) => filters.push(Filter { matches, set: Draft::one(key!("strip_prefix"), true), line }),
-                    Err(reason) => self.ledger.changes(line, reason, "strip_prefix of the [[route]]"),
-                }
-                return;
-            }
-            "rewrite" => match words.first().map(|to| value::read(to)) {
-                Some(Ok(to)) if to.starts_with('/') && !to.contains(['?', '*']) => {
-                    self.ledger.carried(line);
-                    set.put(key!("rewrite.path"), to.replace("{uri}", "{path}"));
-                }
-                _ => return directive.lost("the path cannot be made of this", "rewrite of the [[route]]", self.ledger),
-            },
-            "encode" => set = compression::read(directive, words, self.ledger),
-            "log" | "log_skip" | "skip_log" => {
-                return directive.lost(
-                    "the access log is one for all listeners",
-                    "telemetry.access_log.path = \"stdout\"",
-                    self.ledger,
-                );
-            }
-            "basic_auth" | "basicauth" => {
-                let file = self.file_of_users();
-                set = auth::passwords(directive, words, &file, self.ledger);
-            }
-            "forward_auth" => set = auth::service(directive, words, self.target, self.ledger),
-            "root" | "try_files" | "templates" | "push" => {
-                return directive.lost(
-                    "files are not served from disk",
-                    "keep a web server for them, as a pool of its own",
-                    self.ledger,
-                );
-            }
-            "bind" => {
-                return directive.lost(
-                    "sites listen at all addresses of this machine",
-                    "bind of the listener",
-                    self.ledger,
-                );
-            }
-            "handle_errors" => {
-                return directive.lost(
-                    "errors of endpoints pass as they are",
+                None => directive.lost(
+                    "errors get pages of one text only",
                     "error_pages of the routes, with intercept",
                     self.ledger,
-                );
-            }
-            _ => {
-                return directive.lost(
-                    "this directive has no counterpart",
-                    "see the filters of a [[route]]",
-                    self.ledger,
-                );
+                ),
             }
         }
-        if !set.is_empty() {
-            filters.push(Filter { matches, set, line });
-        }
-    }
-
-    /// Adds the keys of a filter to the routes that it concerns. If it concerns only some requests of a route, the
-    /// route is split.
-    fn apply(&mut self, filter: &Filter, routes: &mut Vec<Route>) {
-        let mut out: Vec<Route> = Vec::new();
-        for mut route in routes.drain(..) {
-            let is_own = !filter.set.has(key!("strip_prefix")) && !filter.set.has(key!("rewrite"))
-                || matches!(route.action, Action::Pool(_));
-            let mut is_whole = false;
-            for matching in filter.matches.iter().filter(|_| is_own) {
-                if out.len() >= ROUTES {
-                    self.ledger.changes(filter.line, "the site has too many rules", "set it in the [[route]]s by hand");
-                    if filter.protects() {
-                        protection::close(&mut route.set);
-                    }
-                    break;
-                }
-                let mut changed = route.clone();
-                let replaces = protection::would_replace(&changed.set, &filter.set);
-                changed.set.merge(&filter.set);
-                if replaces {
-                    let reason = "a route asks for one password or service, and two stand here";
-                    protection::closed_by(filter.line, reason, &mut changed.set, self.ledger);
-                }
-                // A prefix is removed by segment, even if the route matches it as text.
-                if filter.set.has(key!("strip_prefix"))
-                    && let Some(Test::Below(prefix)) = matching.find(&Key::Path)
-                {
-                    changed.matching = without_prefix(&changed.matching, prefix);
-                }
-                if changed.matching == route.matching && route.matching.implies(matching) {
-                    out.push(changed);
-                    is_whole = true;
-                    break;
-                }
-                match changed.matching.and(matching) {
-                    Ok(both) => out.push(Route { matching: both, ..changed }),
-                    Err(crate::model::Apart::Never) => {}
-                    Err(crate::model::Apart::Unwritable) => {
-                        let reason = "its conditions and those of a route do not fit into one match";
-                        match filter.protects() {
-                            // The rest of the route has the filter too, as too much is better than too little.
-                            true => {
-                                protection::closed_by(filter.line, reason, &mut route.set, self.ledger);
-                            }
-                            false => self.ledger.changes(filter.line, reason, "set it in the [[route]] by hand"),
-                        }
-                    }
-                }
-            }
-            if !is_whole {
-                out.push(route);
-            }
-        }
-        *routes = out;
+        pages
     }
 }
 
-/// The match without a condition on the path that the prefix fulfils as text.
-fn without_prefix(matching: &Match, prefix: &str) -> Match {
-    let mut matching = matching.clone();
-    matching.conds.retain(|cond| {
-        !(cond.key == Key::Path
-            && !cond.negated
-            && matches!(&cond.test, Test::Begins(text) if text.trim_end_matches('/') == prefix))
-    });
-    matching
+/// A page for all errors: `respond TEXT [STATUS]`.
+fn page(words: &[String]) -> Option<Entries> {
+    let (body, status) = match words {
+        [body] if body.parse::<u16>().is_err() => (body, None),
+        [body, status] => (body, Some(status.parse::<u64>().ok().filter(|status| (200..600).contains(status))?)),
+        _ => return None,
+    };
+    if body.is_empty() || body.contains('{') {
+        return None;
+    }
+    let mut page = Entries::one("status", vec!["4xx", "5xx"]);
+    page.set("body", body.as_str());
+    if let Some(status) = status {
+        page.set("send_status", status);
+    }
+    Some(page)
 }
 
-/// A match within `handle_path`. Its paths have lost the prefix.
-fn below(matching: &Match, prefix: &str) -> Match {
-    let prefix = prefix.trim_end_matches('*').trim_end_matches('/');
-    let mut matching = matching.clone();
-    for cond in matching.conds.iter_mut().filter(|cond| cond.key == Key::Path) {
-        match &mut cond.test {
-            Test::OneOf(paths) => paths.iter_mut().for_each(|path| *path = format!("{prefix}{path}")),
-            Test::Begins(text) | Test::Below(text) => *text = format!("{prefix}{text}"),
-            _ => {}
+/// Bytes of `10MB`, in thousands.
+fn decimal(text: &str) -> Option<u64> {
+    let unit = match text.bytes().last()? {
+        b'k' => 1000,
+        b'm' => 1_000_000,
+        b'g' => 1_000_000_000,
+        _ => return text.parse().ok(),
+    };
+    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// `rewrite TO`: a path, a query, or both.
+fn rewritten(to: &str) -> Option<Change> {
+    let to = to.split_once('#').map_or(to, |(to, _)| to);
+    let (path, query) = to.split_once('?').map_or((to, None), |(path, query)| (path, Some(query)));
+    let query = match query {
+        None => None,
+        // The client's query stays.
+        Some("{query}" | "{http.request.uri.query}") => None,
+        Some(query) if query.contains('{') => return None,
+        Some(query) => Some(query.to_string()),
+    };
+    let path = match path {
+        "" => None,
+        path => {
+            let path = value::read(path).ok()?.replace("{uri}", "{path}");
+            if !path.starts_with(['/', '{']) || path.contains(['*']) {
+                return None;
+            }
+            (path != "{path}").then_some(path)
         }
-    }
-    matching
+    };
+    Some(Change::To { path, query })
 }
 
 /// `redir TO [CODE]`.

@@ -15,7 +15,7 @@ mod settled;
 use crate::ledger::Ledger;
 use crate::tree::{self, Kind, Node as Table};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Mode, XdsServer};
+use evenkeel_config::plan::{self, Mode, Respond, XdsServer};
 use evenkeel_envoy::cluster::Cluster;
 use evenkeel_envoy::listener::{ChainTo, ListenerResource};
 use evenkeel_envoy::node::{Node, Value};
@@ -195,6 +195,12 @@ fn plan(mut made: Pieces, listeners: &[(String, &Table)], clusters: &[(String, &
         }
     }
     let mut builder = Plan::builder();
+    if made.routes.is_empty() && !serving.is_empty() {
+        // Without any route, the only pool would get all requests.
+        let action = plan::Action::Respond(Respond { status: 404, ..Respond::default() });
+        let name = "nothing-else".into();
+        builder = builder.route(plan::Route { name, action, ..plan::Route::default() });
+    }
     for piece in made.listeners {
         builder = builder.listener(piece.value);
     }

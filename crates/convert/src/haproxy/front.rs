@@ -1,20 +1,25 @@
 //! Frontends: listeners, and routes in the order of HAProxy's rules.
 
-use super::acl::{Acls, CLIENT, condition};
+use super::acl::{Acls, condition};
 use super::bind::{self, Bind};
 use super::compression;
 use super::lexer::Item;
-use super::merging::{apply, by_segment};
-use super::rules::{AddressRule, Final, Rules, Verdict, refuse_all, refuse_files, verdict};
+use super::logic::{CLIENT, Expr};
+use super::merging::{apply, by_segment, plain_edits};
+use super::pages::{self, Pages};
+use super::rules::{AddressRule, Rules, Verdict, refuse_all, refuse_files, sample, verdict};
+use super::samples::Context;
+use super::state::State;
 use super::time::milliseconds;
+use super::{Proxy, World};
 use crate::ledger::{Ledger, Line};
 use crate::limits::put_time;
-use crate::model::{Action, Apart, Cond, Draft, Key, Listener, Match, Route, RouteKeys, Test, name_of};
+use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Listener, Match, Pool, Route, RouteKeys, name_of};
 use crate::protection::shut;
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, Compress};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A frontend, or the front of a listen section, with everything that it needs of the rest of the file.
 pub(super) struct Front<'f> {
@@ -26,34 +31,41 @@ pub(super) struct Front<'f> {
     pub base: &'f str,
     /// Connections of the process, if the frontend states no number itself.
     pub connections: Option<u64>,
-    /// Rules of each backend, by its name in the input.
-    pub backends: &'f BTreeMap<String, Backend>,
+    pub world: &'f World<'f>,
+    pub context: Context<'f>,
+    /// Backends by their names in the input.
+    pub backends: &'f BTreeMap<String, Backend<'f>>,
+    /// Rules of backends that this frontend leads to, in the state that its own rules leave.
+    pub rules_of: BTreeMap<String, Rules>,
+    pub pages: Pages,
+    /// Backends that other frontends lead to as well.
+    pub shared: &'f BTreeSet<String>,
     /// Name of the pool that a listen section has itself.
     pub own_pool: Option<String>,
 }
 
 /// Backend, as frontends see it.
-#[derive(Debug, Default)]
-pub(super) struct Backend {
-    pub rules: Rules,
+pub(super) struct Backend<'b> {
     pub has_pool: bool,
     /// Table of `compress`, if it compresses responses.
     pub compress: Option<Draft<Compress>>,
+    pub pages: Pages,
+    pub proxy: &'b Proxy<'b>,
 }
 
 impl Front<'_> {
     /// Listeners and routes of the frontend.
-    pub fn read(&self, rules: Rules, ledger: &mut Ledger) -> (Vec<Listener>, Vec<Route>) {
+    pub fn read(&mut self, rules: Rules, pools: &mut [Pool], ledger: &mut Ledger) -> (Vec<Listener>, Vec<Route>) {
         ledger.carried(self.line);
-        let mut listeners = self.listeners(&rules, ledger);
-        let mut rules = rules;
-        self.redirects(&mut rules, &mut listeners, ledger);
+        self.read_backends(&rules.state, ledger);
+        let listeners = self.listeners(&rules, ledger);
         // A listener that redirects everything has no routes.
         let serving = listeners.iter().filter(|listener| !listener.set.has(key!("redirect_https")));
         let (secure, plain): (Vec<&Listener>, Vec<&Listener>) = serving.partition(|l| l.set.has(key!("tls")));
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
-        let routes = self.routes(rules, &plain, &secure, ledger);
+        let mut routes = self.routes(&rules, &plain, &secure, ledger);
+        self.responses(&rules, &mut routes, pools, ledger);
         if self.is_tcp && refuses_sessions(&routes, ledger) {
             return (Vec::new(), Vec::new());
         }
@@ -113,18 +125,14 @@ impl Front<'_> {
                     }
                     _ => ledger.changes(item.line, "its value was not understood", "set limits.connections by hand"),
                 },
-                ("errorfile", status) => {
-                    let file = item.word(2);
-                    let todo = format!(
-                        "write error_pages = [{{ status = [{status}], errorfile = \"{file}\" }}] into the listener"
-                    );
-                    ledger.changes(item.line, "the page is not carried over", todo);
-                }
                 _ => {}
             }
         }
         if let Some(most) = self.connections.filter(|_| !listener.set.has(key!("limits.connections"))) {
             listener.set.put(key!("limits.connections"), most);
+        }
+        if !self.pages.is_empty() && !self.is_tcp {
+            listener.set.put(key!("error_pages"), pages::value(&self.pages));
         }
         let Some((ms, line)) = client else { return };
         ledger.carried(line);
@@ -143,64 +151,58 @@ impl Front<'_> {
         }
     }
 
-    /// Turns an unconditional redirect to HTTPS into the key of the listener without TLS.
-    fn redirects(&self, rules: &mut Rules, listeners: &mut [Listener], ledger: &mut Ledger) {
-        let has_tls = listeners.iter().any(|listener| listener.set.has(key!("tls")));
-        let is_first = |rule: &Final| {
-            let Action::Redirect(to) = &rule.action else { return false };
-            let to_https = to.text(key!("scheme")) == Some("https")
-                && to.entries().iter().all(|(key, _)| key == "scheme" || key == "status");
-            let of_plain = match rule.matching.conds.as_slice() {
-                [] => !has_tls,
-                [only] => only.key == Key::Scheme && only.test == Test::OneOf(vec!["http".into()]),
-                _ => false,
-            };
-            to_https && of_plain
-        };
-        // Rules in front of it would get another response.
-        if rules.finals.first().is_none_or(|rule| !is_first(rule)) {
-            return;
+    /// Reads the rules of the backends that this frontend leads to.
+    fn read_backends(&mut self, state: &State, ledger: &mut Ledger) {
+        let leads = |item: &&&Item| matches!(item.word(0), "use_backend" | "default_backend");
+        for item in self.items.iter().filter(leads) {
+            let is_named = |name: &str| name == item.word(1) || item.word(1).contains('%');
+            let backends = self.backends.iter().filter(|(name, backend)| is_named(name) && !backend.proxy.is_front());
+            for (name, backend) in backends {
+                if !self.rules_of.contains_key(name) {
+                    let rules = backend.proxy.rules(self.world, state.of_backend(), ledger);
+                    self.rules_of.insert(name.clone(), rules);
+                }
+            }
         }
-        let rule = rules.finals.remove(0);
-        for listener in listeners.iter_mut().filter(|listener| !listener.set.has(key!("tls"))) {
-            listener.set.put(key!("redirect_https"), true);
-        }
-        let reason = "the redirect is answered by 308, with which clients repeat a POST as a POST";
-        ledger.changes(rule.line, reason, "nothing, unless clients older than 2014 matter");
     }
 
     /// Routes in the order of HAProxy: its final rules, `use_backend`, `default_backend`; filters merged in.
-    fn routes(&self, rules: Rules, plain: &[String], secure: &[String], ledger: &mut Ledger) -> Vec<Route> {
+    fn routes(&self, rules: &Rules, plain: &[String], secure: &[String], ledger: &mut Ledger) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();
-        for rule in &rules.finals {
+        let mut places: BTreeMap<Line, usize> = BTreeMap::new();
+        for (place, rule) in rules.finals.iter().enumerate() {
             let set = with_access(&rule.set, &[&rules.addresses[..rule.behind]], ledger);
             self.push(&mut routes, rule.line, rule.matching.clone(), rule.action.clone(), set);
+            places.entry(rule.line).or_insert(place);
         }
         let addresses = &rules.addresses;
         let mut diverted: Vec<(usize, Rules)> = Vec::new();
         for item in self.items.iter().filter(|item| item.word(0) == "use_backend") {
-            let clients = self.use_backend(item, addresses, &mut routes, ledger);
+            let clients = self.use_backend(item, rules, &mut routes, ledger);
             diverted.push((routes.len(), clients));
         }
-        let default = self.items.iter().rev().find(|item| item.word(0) == "default_backend");
         for item in self.items.iter().filter(|item| item.word(0) == "default_backend") {
             ledger.carried(item.line);
         }
-        match (default, &self.own_pool) {
-            (Some(item), _) => {
-                self.backend(item.word(1), item.line, Match::default(), addresses, &mut routes, ledger);
+        let ends = rules.finals.iter().any(|rule| rule.matching.conds.is_empty());
+        match self.default() {
+            Some((name, line)) => self.backend(name, line, Match::default(), addresses, &mut routes, ledger),
+            // Without a backend, HAProxy responds with 503.
+            None if !self.is_tcp && !ends => {
+                let set = with_access(&Draft::default(), &[addresses], ledger);
+                self.push(&mut routes, self.line, Match::default(), Action::respond(503), set);
             }
-            (None, Some(_)) => self.backend(self.name, self.line, Match::default(), addresses, &mut routes, ledger),
-            (None, None) => {}
+            None => {}
         }
         // The last first, since its routes stand behind the others too.
         for (behind, clients) in diverted.into_iter().rev() {
             let mut rest = routes.split_off(behind);
-            clients.filters.iter().for_each(|filter| apply(filter, &mut rest, &|_| true, ledger));
+            clients.filters.iter().for_each(|f| apply(f, &mut rest, &|_| true, self.context.maps, ledger));
             routes.extend(rest);
         }
         for filter in &rules.filters {
-            apply(filter, &mut routes, &|_| true, ledger);
+            let is_behind = |route: &Route| places.get(&route.line).is_none_or(|place| *place >= filter.behind);
+            apply(filter, &mut routes, &is_behind, self.context.maps, ledger);
         }
         if let Some(compress) = compression::read(self.items, ledger).filter(|_| !self.is_tcp) {
             compression::apply(&compress, routes.iter_mut().map(|route| &mut route.set));
@@ -220,6 +222,15 @@ impl Front<'_> {
         routes
     }
 
+    /// Name of the backend for all other requests, and the line that says so.
+    fn default(&self) -> Option<(&str, Line)> {
+        match (self.items.iter().rev().find(|item| item.word(0) == "default_backend"), &self.own_pool) {
+            (Some(item), _) => Some((item.word(1), item.line)),
+            (None, Some(_)) => Some((self.name, self.line)),
+            (None, None) => None,
+        }
+    }
+
     fn push(&self, routes: &mut Vec<Route>, line: Line, matching: Match, action: Action, set: RouteKeys) {
         let name = match &action {
             Action::Pool(pool) => format!("{}-{pool}", name_of(self.name)),
@@ -231,27 +242,16 @@ impl Front<'_> {
     }
 
     /// Routes to the backend of a rule. Returns filters that refuse, behind it, clients who would have gone there.
-    fn use_backend(
-        &self,
-        item: &Item,
-        addresses: &[AddressRule],
-        routes: &mut Vec<Route>,
-        ledger: &mut Ledger,
-    ) -> Rules {
-        let name = item.word(1);
+    fn use_backend(&self, item: &Item, rules: &Rules, routes: &mut Vec<Route>, ledger: &mut Ledger) -> Rules {
+        let (name, addresses) = (item.word(1), &rules.addresses);
         let mut diverted = Rules::default();
-        if name.contains("%[") {
-            let todo = match name.split_once("map").and_then(|(_, rest)| rest.split_once('(')) {
-                Some((_, rest)) => {
-                    let file = rest.split([',', ')']).next().unwrap_or_default();
-                    format!("write a [[route]] for each line of {file}: match.host = [\"KEY\"], pool = \"VALUE\"")
-                }
-                None => "write a [[route]] for each backend that the expression can name".to_string(),
-            };
-            ledger.changes(item.line, "the name of the backend comes from the request", todo);
+        let read = condition(item.from(2), self.acls, &self.context);
+        let viewed = rules.state.view(&read, self.context.maps);
+        if name.contains('%') {
+            self.by_value(item, &viewed, rules, routes, ledger);
             return diverted;
         }
-        match condition(item.from(2), self.acls) {
+        match viewed.alternatives(self.context.maps) {
             Ok(conjs) => {
                 ledger.carried(item.line);
                 if conjs.is_empty() {
@@ -282,6 +282,13 @@ impl Front<'_> {
                 if reason.contains(CLIENT) && (is_negated || self.refuses(name)) {
                     refuse_all(item, &mut diverted);
                     reason.push_str("; all clients are refused behind it");
+                } else if self.refuses(name) {
+                    let wide = viewed.widened().alternatives(self.context.maps).unwrap_or_default();
+                    let wide = if wide.is_empty() { vec![super::logic::Conj::default()] } else { wide };
+                    for conj in wide {
+                        self.push(routes, item.line, conj.matching, Action::respond(403), Draft::default());
+                    }
+                    reason.push_str("; requests that it may be for are refused");
                 }
                 ledger.changes(item.line, reason, todo);
             }
@@ -289,10 +296,81 @@ impl Front<'_> {
         diverted
     }
 
-    /// True if a backend refuses all requests itself, or has no pool.
+    /// `use_backend %[...]`: the backend that a value names, and the default backend if there is none of that name.
+    fn by_value(&self, item: &Item, viewed: &Expr, rules: &Rules, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+        let maps = self.context.maps;
+        let todo = "write a map, and pool = \"{map.NAME}\" in a [[route]]";
+        let (text, conjs) = match (sample(item.word(1), &self.context, &rules.state), viewed.alternatives(maps)) {
+            (Ok(text), Ok(conjs)) if conjs.iter().all(|conj| conj.is_plain()) => (text, conjs),
+            (Err(reason), _) | (_, Err(reason)) => return ledger.changes(item.line, reason, todo),
+            _ => {
+                return ledger.changes(
+                    item.line,
+                    "its condition asks for a counter, a list in a file or a password",
+                    todo,
+                );
+            }
+        };
+        ledger.carried(item.line);
+        let mut rows = Entries::default();
+        self.backends.keys().for_each(|name| drop(rows.set(name, name_of(name))));
+        let map = Draft::one(key!("from"), text).with(key!("rows"), rows);
+        let map = Key::Map(maps.name("backend", &map));
+        for conj in conjs {
+            for name in self.backends.keys() {
+                let named = Match::of([Cond::one_of(map.clone(), [name_of(name)])]);
+                if let Ok(matching) = maps.both(&conj.matching, &named) {
+                    self.backend(name, item.line, matching, &rules.addresses, routes, ledger);
+                }
+            }
+            match self.default() {
+                Some((name, _)) => self.backend(name, item.line, conj.matching, &rules.addresses, routes, ledger),
+                None => self.push(routes, item.line, conj.matching, Action::respond(503), Draft::default()),
+            }
+        }
+    }
+
+    /// True if a backend refuses requests itself, or has no pool.
     fn refuses(&self, name: &str) -> bool {
-        let is_refusal = |rule: &Final| rule.matching.conds.is_empty() && matches!(rule.action, Action::Respond(_));
-        self.backends.get(name).is_some_and(|b| !b.has_pool || b.rules.finals.iter().any(is_refusal))
+        let refuses = |rules: &Rules| {
+            rules.finals.iter().any(|rule| matches!(rule.action, Action::Respond(_)))
+                || !rules.addresses.is_empty()
+                || rules.filters.iter().any(|filter| {
+                    [key!("access"), key!("basic_auth"), key!("limits")].iter().any(|key| filter.set.has(*key))
+                })
+        };
+        self.backends.get(name).is_some_and(|b| !b.has_pool) || self.rules_of.get(name).is_some_and(refuses)
+    }
+
+    /// Changes of the fields of responses: in the pools, which evenkeel's own responses do not come from, or in the routes
+    /// to pools that other frontends use as well.
+    fn responses(&self, rules: &Rules, routes: &mut [Route], pools: &mut [Pool], ledger: &mut Ledger) {
+        let none = Rules::default();
+        for (name, backend) in self.backends.iter().filter(|(_, backend)| backend.has_pool) {
+            let pool_name = name_of(name);
+            let own = self.own_pool.as_ref() == Some(&pool_name) && backend.proxy.is_front();
+            let Some(of_backend) = self.rules_of.get(name).or(own.then_some(&none)) else { continue };
+            let Some(pool) = pools.iter_mut().find(|pool| pool.name == pool_name) else { continue };
+            if !pool.set.has(key!("response_headers")) {
+                of_backend.responses.iter().for_each(|(_, edit)| {
+                    pool.set.push(key!("response_headers.edits"), edit.clone());
+                });
+            }
+            if !self.shared.contains(name) {
+                rules.responses.iter().for_each(|(_, edit)| {
+                    pool.set.push(key!("response_headers.edits"), edit.clone());
+                });
+                continue;
+            }
+            let leads = |route: &&mut Route| matches!(&route.action, Action::Pool(pool) if *pool == pool_name);
+            for route in routes.iter_mut().filter(leads) {
+                for (line, edit) in &rules.responses {
+                    route.set.push(key!("response_headers.edits"), edit.clone());
+                    let reason = "evenkeel's own errors get the change, too, as other frontends share the pool";
+                    ledger.changes(*line, reason, "nothing, unless clients depend on it");
+                }
+            }
+        }
     }
 
     /// Adds routes to a backend: first its final rules, then its pool. `addresses` are rules of the frontend.
@@ -310,10 +388,14 @@ impl Front<'_> {
         };
         let first = routes.len();
         let mut is_unclear = false;
-        for rule in &backend.rules.finals {
-            match matching.and(&rule.matching) {
+        let (none, maps) = (Rules::default(), self.context.maps);
+        let rules = self.rules_of.get(name).unwrap_or(&none);
+        let mut places: BTreeMap<Line, usize> = BTreeMap::new();
+        for (place, rule) in rules.finals.iter().enumerate() {
+            places.entry(rule.line).or_insert(place);
+            match maps.both(&matching, &rule.matching) {
                 Ok(matching) => {
-                    let set = with_access(&rule.set, &[addresses, &backend.rules.addresses[..rule.behind]], ledger);
+                    let set = with_access(&rule.set, &[addresses, &rules.addresses[..rule.behind]], ledger);
                     self.push(routes, rule.line, matching, rule.action.clone(), set);
                 }
                 Err(Apart::Never) => {}
@@ -326,7 +408,7 @@ impl Front<'_> {
                 }
             }
         }
-        let mut set = with_access(&Draft::default(), &[addresses, &backend.rules.addresses], ledger);
+        let mut set = with_access(&Draft::default(), &[addresses, &rules.addresses], ledger);
         if is_unclear {
             shut(&mut set);
         }
@@ -336,8 +418,14 @@ impl Front<'_> {
             false => self.push(routes, line, matching, Action::respond(503), set),
         }
         let mut own = routes.split_off(first);
-        for filter in &backend.rules.filters {
-            apply(filter, &mut own, &|_| true, ledger);
+        for filter in &rules.filters {
+            let is_behind = |route: &Route| places.get(&route.line).is_none_or(|place| *place >= filter.behind);
+            apply(filter, &mut own, &is_behind, maps, ledger);
+        }
+        if backend.pages != self.pages && !backend.pages.is_empty() {
+            own.iter_mut().filter(|route| !route.set.has(key!("error_pages"))).for_each(|route| {
+                route.set.put(key!("error_pages"), pages::value(&backend.pages));
+            });
         }
         if let Some(compress) = &backend.compress {
             compression::apply(compress, own.iter_mut().map(|route| &mut route.set));
@@ -348,7 +436,11 @@ impl Front<'_> {
     /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
-        crate::reconcile::reconcile(&mut routes, "HAProxy", None, ledger);
+        for route in &mut routes {
+            plain_edits(&mut route.set, REQUEST_EDITS);
+            plain_edits(&mut route.set, RESPONSE_EDITS);
+        }
+        crate::reconcile::reconcile(&mut routes, "HAProxy", Some(self.context.maps), ledger);
         for route in &mut routes {
             if self.is_tcp {
                 tcp_route(route, ledger);
@@ -360,6 +452,20 @@ impl Front<'_> {
         routes
     }
 }
+
+const REQUEST_EDITS: [KeyOf<plan::Route>; 4] = [
+    key!("request_headers.edits"),
+    key!("request_headers.remove"),
+    key!("request_headers.set"),
+    key!("request_headers.add"),
+];
+
+const RESPONSE_EDITS: [KeyOf<plan::Route>; 4] = [
+    key!("response_headers.edits"),
+    key!("response_headers.remove"),
+    key!("response_headers.set"),
+    key!("response_headers.add"),
+];
 
 fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
     plain.iter().chain(secure).cloned().collect()

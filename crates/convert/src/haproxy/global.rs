@@ -3,9 +3,10 @@
 use super::Proxy;
 use super::known::{self, Fate};
 use super::lexer::{Item, Section};
-use super::rules::{Caches, cache_section};
+use super::rules::{Caches, User, cache_section};
 use crate::ledger::{Ledger, Line};
 use crate::model::Target;
+use crate::protection;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +17,7 @@ pub(super) struct Process {
     pub ca_base: String,
     pub connections: Option<u64>,
     connections_line: Option<Line>,
-    pub userlists: BTreeMap<String, Vec<Line>>,
+    pub userlists: BTreeMap<String, Vec<User>>,
     pub caches: Caches,
     /// Destination of the access log and its facility.
     log: Option<(String, Option<String>)>,
@@ -39,15 +40,8 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
             "resolvers" => resolvers(section, target, ledger),
             "userlist" => {
                 ledger.carried(section.line);
-                let lines = section.items.iter().map(|item| item.line).collect();
-                for item in &section.items {
-                    ledger.changes(
-                        item.line,
-                        "passwords are read from a file of htpasswd",
-                        format!("write NAME:HASH into {}.htpasswd for each user", section.name),
-                    );
-                }
-                process.userlists.insert(section.name.clone(), lines);
+                let users = section.items.iter().filter_map(|item| user(item, ledger)).collect();
+                process.userlists.insert(section.name.clone(), users);
             }
             kind => {
                 let Some(fate) = known::of_section(kind) else { continue };
@@ -61,6 +55,18 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
         }
     }
     process
+}
+
+/// A user of a userlist.
+fn user(item: &Item, ledger: &mut Ledger) -> Option<User> {
+    if item.word(0) != "user" {
+        ledger.changes(item.line, "passwords have no groups", "name the users in users of basic_auth");
+        return None;
+    }
+    ledger.dropped(item.line, "no rule that was carried over asks for its password");
+    let hash = (item.word(2) == "password").then(|| item.word(3).to_string());
+    let hash = hash.filter(|hash| protection::is_read(hash));
+    Some(User { line: item.line, name: item.word(1).to_string(), hash })
 }
 
 fn resolvers(section: &Section, target: &mut Target, ledger: &mut Ledger) {

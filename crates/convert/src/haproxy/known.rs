@@ -231,9 +231,6 @@ const PROXY: &[(&str, Fate)] = &[
         "http-request capture",
         Changes("fields are logged by the access log", "name them in telemetry.access_log.fields"),
     ),
-    ("http-request set-var", Changes("variables are not available", "write the value where it is used")),
-    ("http-request unset-var", Changes("variables are not available", "write the value where it is used")),
-    ("http-response set-var", Changes("variables are not available", "write the value where it is used")),
     ("http-request set-log-level", Changes("all requests are logged", "filter where the log is read")),
     ("http-request set-nice", Lossless("it tunes HAProxy's own machinery")),
     ("http-request set-tos", Changes("packets are not marked", "mark them by nftables")),
@@ -246,7 +243,6 @@ const PROXY: &[(&str, Fate)] = &[
         ),
     ),
     ("http-request set-method", Changes("the method is not changed", "have the application accept it")),
-    ("http-request set-query", Changes("the query is not changed", "have the application accept it")),
     ("http-request set-timeout", Changes("timeouts depend on the route only", "write timeouts in a [[route]]")),
     (
         "http-request normalize-uri",
@@ -280,17 +276,12 @@ const PROXY: &[(&str, Fate)] = &[
     ("filter", Changes("filters of HAProxy (SPOE, traces) are not available", "see what the filter is for")),
     ("filter compression", Lossless(ORDER)),
     ("filter cache", Lossless(ORDER)),
-    ("errorloc", Changes("errors are not answered by a redirect", "write error_pages with a page")),
     (
         "http-error",
         Changes(
             "its file has a head; pages here are bodies only",
             "write error_pages = [{ status = [503], file = \"FILE.html\" }]",
         ),
-    ),
-    (
-        "errorfiles",
-        Changes("its files have a head; pages here are bodies only", "write error_pages with a file for each status"),
     ),
     ("unique-id-format", Changes("ids have a format of their own", "request_id = true adds them as X-Request-Id")),
     ("log-format-sd", Changes("lines for syslog have no structured data", "nothing, unless the collector needs it")),
@@ -401,10 +392,6 @@ const SECTIONS: &[(&str, Fate)] = &[
         ),
     ),
     ("mailers", Changes("no mail is sent", "`evenkeel events --follow` and metrics feed an alert")),
-    (
-        "http-errors",
-        Changes("its files have a head; pages here are bodies only", "write error_pages with a file for each status"),
-    ),
     ("program", Changes("no other programs are started", "give the program a service unit of its own")),
     ("ring", Changes("logs are not kept in rings", "telemetry.access_log writes to a file, syslog or journald")),
     ("fcgi-app", Changes("FastCGI is not spoken", "put the application behind a web server that speaks it")),

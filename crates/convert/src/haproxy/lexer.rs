@@ -157,7 +157,9 @@ pub(super) fn words(line: &str) -> Vec<String> {
             (None, '#') => break,
             (None, c) if c.is_whitespace() => {
                 if std::mem::take(&mut is_word) {
-                    words.push(std::mem::take(&mut word));
+                    // A copy has no room to spare, and a file may have 200,000 words.
+                    words.push(word.clone());
+                    word.clear();
                 }
             }
             (_, c) => {
@@ -169,6 +171,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
     if is_word {
         words.push(word);
     }
+    words.shrink_to_fit();
     words
 }
 

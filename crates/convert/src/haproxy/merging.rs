@@ -1,21 +1,29 @@
 //! Filters, merged into the settings of their routes.
 
-use super::rules::Filter;
+use super::rules::{Edit, Filter};
 use crate::ledger::Ledger;
-use crate::model::{Action, Apart, Draft, Key, Route, RouteKeys, Test};
+use crate::model::{Action, Apart, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value};
 use crate::protection::{close, is_closed, is_shut, shut, would_replace};
 use crate::report::UNKNOWN_LISTS;
+use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::Rewrite;
 
 /// Most routes that filters with conditions may add to a frontend.
 const SPLITS: usize = 200;
 
 /// Adds a filter to the routes whose requests fulfil its conditions. A route is split if only some of its requests do.
-pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&Route) -> bool, ledger: &mut Ledger) {
+pub(super) fn apply(
+    filter: &Filter,
+    routes: &mut Vec<Route>,
+    wanted: &dyn Fn(&Route) -> bool,
+    maps: &Maps,
+    ledger: &mut Ledger,
+) {
     let mut out: Vec<Route> = Vec::new();
     let many = routes.len() > SPLITS;
     for mut route in routes.drain(..) {
-        let is_open = matches!(route.action, Action::Pool(_)) || !only_forwards(&filter.set);
+        let forwards = filter.edit.as_ref().map_or_else(|| only_forwards(&filter.set), |edit| !edit.is_response);
+        let is_open = matches!(route.action, Action::Pool(_)) || !forwards;
         if !wanted(&route) || !is_open || route.matching.is_apart(&filter.matching) {
             out.push(route);
             continue;
@@ -25,13 +33,19 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
             out.push(route);
             continue;
         }
-        let mut given = route.set.clone();
-        merge_filter(&mut given, &filter.set);
-        if given == route.set {
+        if let Some(edit) = filter.edit.as_ref().filter(|edit| !edit.splits) {
+            let when = Match::of(route.matching.beyond(&filter.matching)).table();
+            change(&mut route, edit, Some(when));
             out.push(route);
             continue;
         }
-        match route.matching.and(&filter.matching) {
+        let mut given = route.set.clone();
+        merge_filter(&mut given, &filter.set);
+        if given == route.set && filter.edit.is_none() {
+            out.push(route);
+            continue;
+        }
+        match maps.both(&route.matching, &filter.matching) {
             Ok(matching) if !many => {
                 let mut narrower = Route { matching, ..route.clone() };
                 give(&mut narrower, filter, ledger);
@@ -46,10 +60,8 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
                     todo,
                 );
                 // Too few are let in rather than too many.
-                if filter.set.has(key!("access")) && !is_closed(&filter.set) {
+                if filter.set.has(key!("access")) || filter.set.has(key!("basic_auth")) {
                     shut(&mut route.set);
-                } else if is_closed(&filter.set) || filter.set.has(key!("basic_auth")) {
-                    close(&mut route.set);
                 }
                 out.push(route);
             }
@@ -66,6 +78,16 @@ fn only_forwards(set: &RouteKeys) -> bool {
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
+    if let Some(edit) = &filter.edit {
+        return change(route, edit, None);
+    }
+    if filter.set.has(key!("rewrite"))
+        && route.set.has(key!("rewrite"))
+        && filter.set.get(key!("rewrite")) != route.set.get(key!("rewrite"))
+    {
+        let todo = "one rewrite in each [[route]] that does both";
+        return ledger.changes(filter.line, "a path is changed once: the first rule that changes paths counts", todo);
+    }
     let is_settled = |set: &RouteKeys| is_closed(set) || is_shut(set);
     if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
         ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
@@ -94,6 +116,105 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
                 todo,
             );
         }
+    }
+}
+
+/// Adds a change of fields to a route, with its condition.
+fn change(route: &mut Route, edit: &Edit, when: Option<Entries>) {
+    let mut entry = when.map(|when| Entries::one("when", when)).unwrap_or_default();
+    edit.change.iter().for_each(|(key, value)| drop(entry.set(key, value.clone())));
+    let key = if edit.is_response { key!("response_headers.edits") } else { key!("request_headers.edits") };
+    route.set.push(key, entry);
+}
+
+/// Writes the first changes without a condition as keys of their own: `set` instead of `edits = [{ set }]`.
+pub(super) fn plain_edits<T>(set: &mut Draft<T>, keys: [KeyOf<T>; 4]) {
+    let [edits, remove, fixed, add] = keys;
+    let Some(Value::List(all)) = set.remove(edits) else { return };
+    let mut rest = all.into_iter().peekable();
+    let mut seen: Vec<String> = Vec::new();
+    while let Some(Value::Table(entry)) = rest.peek() {
+        let Some((kind, names)) = names(entry) else { break };
+        // `remove` comes first, and `add` last.
+        let is_behind = |name: &String| seen.contains(&format!("set {name}")) || seen.contains(&format!("add {name}"));
+        let is_added = |name: &String| seen.contains(&format!("add {name}"));
+        let clashes = match kind {
+            "remove" => names.iter().any(is_behind),
+            "set" => names.iter().any(is_added),
+            _ => false,
+        };
+        if clashes {
+            break;
+        }
+        seen.extend(names.iter().map(|name| format!("{kind} {name}")));
+        for (_, value) in entry.iter() {
+            match (kind, value) {
+                ("remove", Value::List(names)) => names.iter().for_each(|name| push_new(set, remove, name)),
+                ("set", Value::Table(fields)) => {
+                    fields.iter().for_each(|(name, value)| put_field(set, fixed, name, value));
+                }
+                (_, Value::Table(fields)) => {
+                    fields.iter().for_each(|(name, value)| add_field(set, add, name, value));
+                }
+                _ => {}
+            }
+        }
+        rest.next();
+    }
+    rest.for_each(|entry| set.push(edits, entry));
+}
+
+/// Kind of a change without a condition, and the names of its fields.
+fn names(entry: &Entries) -> Option<(&str, Vec<String>)> {
+    let mut keys = entry.iter();
+    let (kind, value) = keys.next().filter(|(kind, _)| *kind != "when")?;
+    let names = match value {
+        Value::List(names) => names
+            .iter()
+            .filter_map(|name| match name {
+                Value::Text(name) => Some(name.to_ascii_lowercase()),
+                _ => None,
+            })
+            .collect(),
+        Value::Table(fields) => fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect(),
+        _ => return None,
+    };
+    keys.next().is_none().then_some((kind, names))
+}
+
+fn push_new<T>(set: &mut Draft<T>, key: KeyOf<T>, value: &Value) {
+    let is_there = matches!(set.get(key), Some(Value::List(all)) if all.contains(value));
+    if !is_there {
+        set.push(key, value.clone());
+    }
+}
+
+/// Sets a field under the spelling that it has already.
+fn put_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
+    let spelt = match set.get(key) {
+        Some(Value::Table(fields)) => {
+            fields.iter().map(|(other, _)| other.to_string()).find(|o| o.eq_ignore_ascii_case(name))
+        }
+        _ => None,
+    };
+    set.insert(key, spelt.as_deref().unwrap_or(name), value.clone());
+}
+
+/// Adds a field, which may have several values.
+fn add_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
+    let old = match set.get(key) {
+        Some(Value::Table(fields)) => {
+            fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(n, v)| (n.to_string(), v.clone()))
+        }
+        _ => None,
+    };
+    match old {
+        None => drop(set.insert(key, name, value.clone())),
+        Some((name, Value::List(mut all))) => {
+            all.push(value.clone());
+            set.insert(key, &name, Value::List(all));
+        }
+        Some((name, first)) => drop(set.insert(key, &name, Value::List(vec![first, value.clone()]))),
     }
 }
 

@@ -1,29 +1,38 @@
 //! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
-// Order: front, compression, global, merging, pool, check, rules, acl, known, server, bind, gathered, lexer, time
+// Order: front, pages, compression, global, merging, pool, check, rules, state, acl, logic & criteria, samples, known, server,
+// bind, gathered, lexer, time
 mod acl;
 mod bind;
 mod check;
 mod compression;
+mod criteria;
 mod front;
 mod gathered;
 mod global;
 mod known;
 mod lexer;
+mod logic;
 mod merging;
+mod pages;
 mod pool;
 mod rules;
+mod samples;
 mod server;
+mod state;
 mod time;
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Key, Target, Value, name_of};
+use crate::model::{Action, Key, Maps, Target, Value, name_of};
 use acl::Acls;
+use evenkeel_config::Files;
 use front::{Backend, Front};
 use known::Fate;
 use lexer::{Item, Section};
-use rules::{Scope, StickTables};
-use std::collections::BTreeMap;
+use rules::{Rules, Scope, StickTables};
+use samples::Context;
+use state::State;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Words of sections that accept clients; in a backend they do nothing.
@@ -44,20 +53,46 @@ const BACK: &[&str] = &[
     "srvtimeout",
 ];
 
-/// Reads a haproxy.cfg into a draft of the output.
-pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
+/// Facts of the whole file that the rules of a section depend on.
+struct World<'w> {
+    process: &'w global::Process,
+    tables: &'w StickTables,
+    groups: &'w pages::Groups,
+    maps: &'w Maps,
+    files: &'w dyn Files,
+}
+
+/// Reads a haproxy.cfg into a draft of the output. Lists and maps are read from `files`.
+pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
     let sections = lexer::sections(text, file, ledger);
     let mut target = Target::default();
     let process = global::read(&sections, &mut target, ledger);
-    let proxies = proxies(&sections, ledger);
+    let (groups, maps) = (pages::groups(&sections, ledger), Maps::default());
+    let proxies = proxies(&sections, &maps, files, ledger);
     let tables = stick_tables(&proxies);
+    let world = World { process: &process, tables: &tables, groups: &groups, maps: &maps, files };
     let mut backends = BTreeMap::new();
     for proxy in &proxies {
         proxy.treat(&process, &mut target, ledger);
-        proxy.read_back(&process, &tables, &mut backends, &mut target, ledger);
+        proxy.read_back(&world, &mut backends, &mut target, ledger);
     }
+    let shared = shared(&proxies);
+    let mut read = BTreeSet::new();
     for proxy in proxies.iter().filter(|proxy| proxy.section.kind != "backend") {
-        proxy.read_front(&process, &tables, &backends, &mut target, ledger);
+        proxy.read_front(&world, &backends, &shared, &mut read, &mut target, ledger);
+    }
+    // Rules of backends that no frontend leads to.
+    for proxy in proxies.iter().filter(|p| p.section.kind == "backend" && !read.contains(&p.section.name)) {
+        proxy.rules(&world, State::default(), ledger);
+    }
+    for pool in &mut target.pools {
+        let keys = [
+            key!("response_headers.edits"),
+            key!("response_headers.remove"),
+            key!("response_headers.set"),
+            key!("response_headers.add"),
+        ];
+        merging::plain_edits(&mut pool.set, keys);
     }
     compared(&proxies, ledger);
     finish(&proxies, &process, &mut target, ledger);
@@ -68,7 +103,27 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
         let lines = [section.line].into_iter().chain(section.items.iter().map(|item| item.line));
         lines.for_each(|line| ledger.dropped(line, "no frontend, backend or listen starts from these defaults"));
     }
+    let maps = maps.used_in(|| target.clone().to_toml());
+    target.maps = maps;
     target
+}
+
+/// Backends that several frontends may lead to.
+fn shared(proxies: &[Proxy<'_>]) -> BTreeSet<String> {
+    let mut seen: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let backends = || proxies.iter().filter(|proxy| proxy.is_back()).map(|proxy| proxy.section.name.clone());
+    for proxy in proxies.iter().filter(|proxy| proxy.is_front()) {
+        for item in proxy.items.iter().filter(|item| matches!(item.word(0), "use_backend" | "default_backend")) {
+            let names: Vec<String> = match item.word(1).contains('%') {
+                true => backends().collect(),
+                false => vec![item.word(1).to_string()],
+            };
+            names.into_iter().for_each(|name| {
+                seen.entry(name).or_default().insert(&proxy.section.name);
+            });
+        }
+    }
+    seen.into_iter().filter(|(_, fronts)| fronts.len() > 1).map(|(name, _)| name).collect()
 }
 
 /// A frontend, backend or listen section with the defaults that it starts from.
@@ -79,19 +134,18 @@ struct Proxy<'s> {
     acls: Acls,
 }
 
-fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
+fn proxies<'s>(sections: &'s [Section], maps: &Maps, files: &dyn Files, ledger: &mut Ledger) -> Vec<Proxy<'s>> {
     let mut proxies: Vec<Proxy<'s>> = Vec::new();
     let mut defaults: Vec<&Section> = Vec::new();
+    // Names of sections that are no frontend, and of those that are no backend.
+    let mut names: BTreeSet<(&str, String)> = BTreeSet::new();
     for section in sections {
         match section.kind.as_str() {
             "defaults" => defaults.push(section),
             "frontend" | "backend" | "listen" => {
-                let is_double = |other: &Proxy<'_>| {
-                    let backs = other.section.kind != "frontend" && section.kind != "frontend";
-                    let fronts = other.section.kind != "backend" && section.kind != "backend";
-                    (backs || fronts) && name_of(&other.section.name) == name_of(&section.name)
-                };
-                if proxies.iter().any(is_double) {
+                let of_kinds = ["frontend", "backend"].into_iter().filter(|kind| section.kind != *kind);
+                let is_new = of_kinds.map(|kind| names.insert((kind, name_of(&section.name)))).fold(true, |a, b| a & b);
+                if !is_new {
                     ledger.changes(
                         section.line,
                         "another section has this name: rules lead to that one",
@@ -107,11 +161,14 @@ fn proxies<'s>(sections: &'s [Section], ledger: &mut Ledger) -> Vec<Proxy<'s>> {
                 }
                 let is_tcp =
                     items.iter().rev().find(|item| item.word(0) == "mode").is_some_and(|item| item.word(1) == "tcp");
+                let mut proxy = Proxy { section, items, is_tcp, acls: Acls::new() };
+                let context = proxy.context(maps, files);
                 let mut acls = Acls::new();
-                for item in items.iter().filter(|item| item.word(0) == "acl") {
-                    acls.entry(item.word(1).to_string()).or_default().extend(acl::read(item.from(2)));
+                for item in proxy.items.iter().filter(|item| item.word(0) == "acl") {
+                    acl::add(item.from(1), &context, &mut acls);
                 }
-                proxies.push(Proxy { section, items, is_tcp, acls });
+                proxy.acls = acls;
+                proxies.push(proxy);
             }
             _ => {}
         }
@@ -137,6 +194,10 @@ fn stick_tables(proxies: &[Proxy<'_>]) -> StickTables {
 }
 
 impl Proxy<'_> {
+    fn context<'c>(&self, maps: &'c Maps, files: &'c dyn Files) -> Context<'c> {
+        Context { maps, files, port: self.port() }
+    }
+
     fn is_front(&self) -> bool {
         self.section.kind != "backend"
     }
@@ -192,14 +253,14 @@ impl Proxy<'_> {
         }
     }
 
-    fn read_back(
-        &self,
-        process: &global::Process,
-        tables: &StickTables,
-        backends: &mut BTreeMap<String, Backend>,
+    fn read_back<'p>(
+        &'p self,
+        world: &World<'_>,
+        backends: &mut BTreeMap<String, Backend<'p>>,
         target: &mut Target,
         ledger: &mut Ledger,
     ) {
+        let process = world.process;
         if !self.is_back() {
             return;
         }
@@ -207,7 +268,12 @@ impl Proxy<'_> {
         let has_pool = self.items.iter().any(|item| matches!(item.word(0), "server" | "server-template"));
         let port = self.port();
         let pool = pool::read(name, &self.items, self.is_tcp, &process.ca_base, port.as_deref(), ledger);
-        let mut backend = Backend { has_pool: has_pool && !pool.endpoints.is_empty(), ..Backend::default() };
+        let mut backend = Backend {
+            has_pool: has_pool && !pool.endpoints.is_empty(),
+            compress: None,
+            pages: pages::read(&self.items, world.groups, ledger),
+            proxy: self,
+        };
         if !self.is_tcp {
             backend.compress = compression::read(&self.items, ledger);
         }
@@ -220,30 +286,24 @@ impl Proxy<'_> {
                 "add endpoints to a pool of this name",
             );
         }
-        if self.section.kind == "backend" {
-            backend.rules = self.rules(process, tables, ledger);
-        }
-        for item in self.items.iter().filter(|item| item.word(0) == "errorfile") {
-            let (status, file) = (item.word(1), item.word(2));
-            let todo =
-                format!("write error_pages = [{{ status = [{status}], errorfile = \"{file}\" }}] into the routes");
-            ledger.changes(item.line, "the page is not carried over", todo);
-        }
         backends.insert(name.clone(), backend);
     }
 
-    fn rules(&self, process: &global::Process, tables: &StickTables, ledger: &mut Ledger) -> rules::Rules {
+    fn rules(&self, world: &World<'_>, state: State, ledger: &mut Ledger) -> Rules {
+        let context = self.context(world.maps, world.files);
         let mut scope = Scope {
             items: &self.items,
             section: &self.section.name,
+            is_front: self.is_front(),
             acls: &self.acls,
-            tables,
-            userlists: &process.userlists,
-            caches: &process.caches,
+            context: &context,
+            tables: world.tables,
+            userlists: &world.process.userlists,
+            caches: &world.process.caches,
             trackers: BTreeMap::new(),
         };
         rules::trackers(&self.items, &mut scope, ledger);
-        let rules = rules::read(&self.items, &scope, ledger);
+        let rules = rules::read(&self.items, &scope, state, ledger);
         rules::unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);
@@ -261,12 +321,14 @@ impl Proxy<'_> {
 
     fn read_front(
         &self,
-        process: &global::Process,
-        tables: &StickTables,
-        backends: &BTreeMap<String, Backend>,
+        world: &World<'_>,
+        backends: &BTreeMap<String, Backend<'_>>,
+        shared: &BTreeSet<String>,
+        read: &mut BTreeSet<String>,
         target: &mut Target,
         ledger: &mut Ledger,
     ) {
+        let process = world.process;
         let own = self.is_back() && backends.get(&self.section.name).is_some_and(|backend| backend.has_pool);
         if self.is_stats(own) {
             self.metrics(target, ledger);
@@ -277,8 +339,8 @@ impl Proxy<'_> {
             }
             return;
         }
-        let rules = self.rules(process, tables, ledger);
-        let front = Front {
+        let rules = self.rules(world, State::default(), ledger);
+        let mut front = Front {
             name: &self.section.name,
             line: self.section.line,
             items: &self.items,
@@ -286,10 +348,16 @@ impl Proxy<'_> {
             acls: &self.acls,
             base: &process.crt_base,
             connections: process.connections,
+            world,
+            context: self.context(world.maps, world.files),
             backends,
+            rules_of: BTreeMap::new(),
+            pages: pages::read(&self.items, world.groups, ledger),
+            shared,
             own_pool: own.then(|| name_of(&self.section.name)),
         };
-        let (mut listeners, mut routes) = front.read(rules, ledger);
+        let (mut listeners, mut routes) = front.read(rules, &mut target.pools, ledger);
+        read.extend(front.rules_of.into_keys());
         if listeners.is_empty() {
             return ledger.changes(
                 self.section.line,
@@ -325,33 +393,14 @@ impl Proxy<'_> {
     }
 }
 
-/// Reports fetches in conditions that compare differently here. The port in a Host is mentioned once per file.
+/// Reports fetches in conditions that compare differently here.
 fn compared(proxies: &[Proxy<'_>], ledger: &mut Ledger) {
-    let mut is_named = false;
     for item in proxies.iter().filter(|proxy| !proxy.is_tcp).flat_map(|proxy| &proxy.items) {
         let text = item.from(0).join(" ");
         let rule =
             matches!(item.word(0), "acl" | "use_backend" | "redirect" | "http-request" | "http-response" | "block");
         if !rule || !ledger.is_settled(item.line) {
             continue;
-        }
-        let is_host =
-            ["hdr(host)", "hdr_end(host)", "hdr_dom(host)", "hdr(Host)"].iter().any(|fetch| text.contains(fetch));
-        if is_host
-            && !text.contains("host_only")
-            && !text.contains("field(1,:)")
-            && !std::mem::replace(&mut is_named, true)
-        {
-            let reason = "a host is compared without its port: a request for `name:8080` is one for another host in HAProxy, here as in all conditions on the host";
-            ledger.changes(item.line, reason, "nothing, unless hosts with a port must not match: header = { Host = \"NAME\" } compares the whole field");
-        }
-        if text.contains("hdr_dom(host)") {
-            let reason = "`hdr_dom` finds a domain anywhere between dots; here it is the end of the host";
-            ledger.changes(
-                item.line,
-                reason,
-                "nothing, unless other labels follow it: header = { Host = { contains = \"NAME\" } }",
-            );
         }
         if text.contains("url_param(") || text.contains("urlp(") {
             let reason = "of a parameter that occurs several times the first is compared, and in HAProxy any of them";

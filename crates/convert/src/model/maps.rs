@@ -36,8 +36,7 @@ impl Maps {
 
     /// Condition that a text with variables is one of these values, as `how` of a map compares them.
     pub fn fits(&self, base: &str, from: &str, how: &str, values: &[String], ignore_case: bool) -> Cond {
-        let mut rows = Entries::default();
-        values.iter().for_each(|value| drop(rows.set(value, FITS)));
+        let rows: Entries = values.iter().map(|value| (value.clone(), FITS.into())).collect();
         let mut map = Draft::one(key!("from"), from);
         if how != "exact" {
             map.put(key!("match"), how);
@@ -95,10 +94,14 @@ impl Maps {
         Ok(all)
     }
 
-    /// Maps that a text names, which is the rest of the file.
-    pub fn used_in(&self, text: &str) -> Vec<(String, Draft<plan::Map>)> {
-        let all = self.0.borrow().clone();
-        let mut used: Vec<bool> = all.iter().map(|(name, _)| names(text, name)).collect();
+    /// Maps that a text names, which is the rest of the file. It is not asked for if there are no maps.
+    pub fn used_in(&self, text: impl FnOnce() -> String) -> Vec<(String, Draft<plan::Map>)> {
+        let all = self.0.take();
+        if all.is_empty() {
+            return all;
+        }
+        let text = text();
+        let mut used: Vec<bool> = all.iter().map(|(name, _)| names(&text, name)).collect();
         // A map may be the input of another map that was made later.
         for at in (0..all.len()).rev().filter(|at| used[*at]).collect::<Vec<_>>() {
             let text = format!("{:?}", all[at].1);

@@ -247,7 +247,11 @@ impl Match {
         // Lists under `not` are joined, and so are paths.
         let is_joined = |cond: &&Cond| cond.negated && (cond.is_path() || matches!(cond.test, Test::OneOf(_)));
         for cond in self.conds.iter().filter(|cond| !is_joined(cond)) {
-            let path = if cond.is_path() { path_key(&cond.test) } else { "" };
+            let path = match &cond.test {
+                Test::OneOf(_) if cond.is_path() && self.only_path().is_none() => "search",
+                test if cond.is_path() => path_key(test),
+                _ => "",
+            };
             keys.push(format!("{}{:?}{path}", cond.negated, cond.key));
         }
         let paths =
@@ -276,6 +280,12 @@ impl Match {
         other.conds.iter().filter(follows).cloned().collect()
     }
 
+    /// The only condition on the path, if it is one that holds.
+    pub fn only_path(&self) -> Option<&Test> {
+        let mut paths = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated);
+        paths.next().filter(|_| paths.next().is_none()).map(|cond| &cond.test)
+    }
+
     pub fn find(&self, key: &Key) -> Option<&Test> {
         self.conds.iter().find(|cond| cond.key == *key && !cond.negated).map(|cond| &cond.test)
     }
@@ -283,8 +293,17 @@ impl Match {
     /// The table of `match`; empty for every request.
     pub fn table(&self) -> Entries {
         let mut table = Entries::default();
+        // A whole path takes no further condition.
+        let is_whole = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated).count() == 1;
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
-            put(&mut table, &cond.key, &cond.test);
+            match &cond.test {
+                Test::Begins(text) if cond.is_path() && !is_whole => drop(table.set("starts_with", text.as_str())),
+                Test::OneOf(paths) if cond.is_path() && !is_whole => {
+                    let path = paths.first().map_or(String::new(), |path| escape(path));
+                    table.set("search", format!("^{path}$"));
+                }
+                test => put(&mut table, &cond.key, test),
+            }
         }
         let not = self.excluded();
         if !not.is_empty() {

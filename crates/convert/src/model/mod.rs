@@ -10,7 +10,7 @@ pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size
 pub(crate) use maps::Maps;
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
 pub(crate) use order::{Clash, break_ties, settle_order};
-pub(crate) use units::{braced, duration, name_of, parse_size};
+pub(crate) use units::{braced, duration, name_of, parse_size, pool_names};
 
 use evenkeel_config::draft::{File, KeyOf};
 use evenkeel_config::plan;
@@ -22,7 +22,7 @@ pub(crate) type RouteKeys = Draft<plan::Route>;
 pub(crate) type PoolKeys = Draft<plan::Pool>;
 
 /// An output file before it is written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
     pub root: Draft<File>,
@@ -30,7 +30,16 @@ pub(crate) struct Target {
     /// Tables `[map.NAME]`.
     pub maps: Vec<(String, Draft<plan::Map>)>,
     pub routes: Vec<Route>,
+    /// Filters that routes name in `use`.
+    pub filters: Vec<FilterSet>,
     pub pools: Vec<Pool>,
+}
+
+/// A `[filters.NAME]` of the output.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterSet {
+    pub name: String,
+    pub set: RouteKeys,
 }
 
 /// A `[listener.NAME]` of the output.
@@ -89,14 +98,24 @@ impl Target {
         self.pools.iter_mut().find(|pool| pool.name == name)
     }
 
-    /// The whole file, but for its first line.
-    pub fn to_toml(&self) -> String {
+    /// The whole file, but for its first line. Each table is dropped as soon as it is written.
+    pub fn to_toml(self) -> String {
         let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
         self.maps.iter().for_each(|(name, map)| map.write(name, &[], &mut out));
-        self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
-        self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
+        for filters in &self.filters {
+            filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out);
+        }
+        for route in self.routes {
+            route.keys().write(&route.name, &route.comments, &mut out);
+            route.set.write_more(&mut out);
+        }
+        for mut pool in self.pools {
+            let endpoints = std::mem::take(&mut pool.endpoints);
+            pool.keys(endpoints).write(&pool.name, &pool.comments, &mut out);
+            pool.set.write_more(&mut out);
+        }
         out
     }
 }
@@ -136,6 +155,7 @@ impl Listener {
 }
 
 impl Route {
+    /// Keys beside those of its set.
     fn keys(&self) -> RouteKeys {
         let mut keys = Draft::one(key!("name"), self.name.as_str());
         let matching = self.matching.table();
@@ -151,7 +171,6 @@ impl Route {
                 _ => keys.put(key!("respond"), response.clone()),
             },
         };
-        keys.merge(&self.set);
         keys
     }
 }
@@ -175,23 +194,23 @@ impl Pool {
         }
     }
 
-    fn keys(&self) -> PoolKeys {
+    /// Keys beside those of its set.
+    fn keys(&self, endpoints: Vec<Endpoint>) -> PoolKeys {
         let mut keys = Draft::default();
-        if !self.endpoints.is_empty() {
-            let each: Vec<Value> = self.endpoints.iter().map(Endpoint::value).collect();
+        if !endpoints.is_empty() {
+            let each: Vec<Value> = endpoints.into_iter().map(Endpoint::value).collect();
             keys.put(key!("endpoints"), each);
         }
-        keys.merge(&self.set);
         keys
     }
 }
 
 impl Endpoint {
-    fn value(&self) -> Value {
+    fn value(self) -> Value {
         if self.set.is_empty() {
-            return self.addr.as_str().into();
+            return self.addr.into();
         }
-        let mut keys = Draft::one(key!("addr"), self.addr.as_str());
+        let mut keys = Draft::one(key!("addr"), self.addr);
         keys.merge(&self.set);
         keys.into()
     }

@@ -47,11 +47,16 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<
 pub(crate) fn break_ties(routes: &mut [Route]) {
     let mut orders: Vec<u64> = Vec::new();
     let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
+    // `check` does not see what `not` keeps apart.
+    let wanted = |route: &Route| Match::of(route.matching.conds.iter().filter(|cond| !cond.negated).cloned());
+    let wanted: Vec<Match> = routes.iter().map(wanted).collect();
     for at in 0..routes.len() {
         let is_tied = |before: &usize| {
-            let (ours, theirs) = (&routes[*before].matching, &routes[at].matching);
-            // `check` does not see what `not` keeps apart.
-            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !wanted(ours).is_apart(&wanted(theirs))
+            let (ours, theirs) = (&wanted[*before], &wanted[at]);
+            // That whole paths written as expressions are apart does not show.
+            let is_hidden = |m: &Match| m.only_path().is_none() && m.find(&Key::Path).is_some();
+            let is_apart = ours.is_apart(theirs) && !(is_hidden(ours) && is_hidden(theirs));
+            ranks[*before] == ranks[at] && share_a_host(ours, theirs) && !is_apart
         };
         let order = (0..at).filter(is_tied).map(|before| orders[before] + 1).max().unwrap_or(0);
         orders.push(order);
@@ -59,11 +64,6 @@ pub(crate) fn break_ties(routes: &mut [Route]) {
             routes[at].set.put(key!("order"), order);
         }
     }
-}
-
-/// A match without what it excludes.
-fn wanted(matching: &Match) -> Match {
-    Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
 }
 
 /// True if both are looked up for the same host, or for all hosts.
@@ -160,6 +160,8 @@ fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
     let mut rank = (0, 0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
+            // Beside another condition it is written as an expression.
+            Test::OneOf(_) if m.only_path().is_none() => rank.4 += 1,
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
             Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),

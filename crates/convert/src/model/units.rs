@@ -34,6 +34,46 @@ pub(crate) fn name_of(text: &str) -> String {
     if name.is_empty() { "unnamed".to_string() } else { name.to_string() }
 }
 
+/// Names for the pool of an address or a URL, the plainest first: `app` of `app:8000`, then `app-8000`. An address of
+/// numbers keeps its port, as such pools are told apart by it.
+pub(crate) fn pool_names(address: &str) -> Vec<String> {
+    let plain = |text: &str| name_of(&text.trim_matches(['[', ']', '/']).replace([':', '/', '.', '[', ']', '*'], "-"));
+    let bare = address.split_once("://").map_or(address, |(_, rest)| rest);
+    if let Some(path) = bare.strip_prefix("unix:") {
+        let file = path.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+        return vec![
+            plain(file.trim_end_matches(".sock").trim_end_matches(".socket")),
+            plain(path.trim_end_matches(':')),
+        ];
+    }
+    let bare = without_variables(bare).to_ascii_lowercase();
+    let (host, port) = match bare.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') => (host, port),
+        _ => (bare.as_str(), ""),
+    };
+    let is_number = host.starts_with('[') || host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    match port {
+        "" | "80" | "443" => vec![plain(host)],
+        _ if is_number => vec![plain(&bare)],
+        _ => vec![plain(host), plain(&bare)],
+    }
+}
+
+/// Text in which variables of the environment are replaced by their defaults, or by their names.
+fn without_variables(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, variable)) = rest.split_once("${") {
+        let (variable, behind) = variable.split_once('}').unwrap_or((variable, ""));
+        out += before;
+        out += variable
+            .split_once(":-")
+            .map_or(variable, |(name, default)| if default.is_empty() { name } else { default });
+        rest = behind;
+    }
+    out + rest
+}
+
 /// Text as it is written in values in which `{NAME}` is a variable.
 pub(crate) fn braced(text: &str) -> String {
     // `${NAME}` stays: it is a variable of the environment there too.
@@ -67,6 +107,21 @@ mod tests {
             assert_eq!(duration(ms), text);
         }
         assert_eq!((parse_size("10m"), parse_size("7"), parse_size("x")), (Some(10 << 20), Some(7), None));
+    }
+
+    #[test]
+    fn pools_are_named_after_hosts() {
+        for (address, names) in [
+            ("http://app:8000", &["app", "app-8000"][..]),
+            ("svc.internal:80", &["svc-internal"]),
+            ("10.0.0.1:8080", &["10-0-0-1-8080"]),
+            ("[::1]:80", &["1"]),
+            ("unix:/run/app.sock", &["app", "run-app-sock"]),
+            ("${HOST:-10.0.0.1}:8080", &["10-0-0-1-8080"]),
+            ("${HOST}:8080", &["host", "host-8080"]),
+        ] {
+            assert_eq!(pool_names(address), names, "{address}");
+        }
     }
 
     #[test]

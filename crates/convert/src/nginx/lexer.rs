@@ -92,7 +92,8 @@ impl<'r> Reader<'r> {
                 }
                 Token::End | Token::Open => {
                     let is_block = *token == Token::Open;
-                    let words = std::mem::take(&mut words);
+                    let mut words = std::mem::take(&mut words);
+                    words.shrink_to_fit();
                     self.directives += 1;
                     if !words.is_empty() && self.directives <= DIRECTIVES {
                         let entry = self.ledger.open(file, line, &words.join(" "));

@@ -117,7 +117,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     }
     let tables = std::rc::Rc::clone(&world.tables);
     let mut maps = tables.used(world.ledger);
-    maps.extend(tables.tests.used_in(&world.target.to_toml()));
+    maps.extend(tables.tests.used_in(|| world.target.clone().to_toml()));
     world.target.maps = maps;
     logs(&all, &mut world);
     body_default(&mut world);

@@ -123,6 +123,14 @@ fn page<'d>(
     let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
     let name = name.ok_or("the location with its page is not one route")?;
     let is_named = target.starts_with('@');
+    if is_named && super::tree::passes(location) {
+        let todo = "retry of the [[route]], if another pool should get the request itself";
+        routes.world.ledger.changes(
+            directive.line,
+            "the page is asked for by GET, without the body of the request",
+            todo,
+        );
+    }
     let entry = |of: &[u64]| {
         let entry: Draft<ErrorPage> = Draft::one(key!("status"), list(of)).with(key!("route"), name.as_str());
         if is_named { entry } else { entry.with(key!("path"), target) }

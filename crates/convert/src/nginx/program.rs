@@ -621,8 +621,9 @@ impl<'w, 'd> Routes<'w, 'd> {
                 self.location(location, state);
             }
             Ok(None) => {
-                let set = self.own_filters(&state.levels, &state.scope);
-                self.push(state.matching, Action::respond(404), set, line);
+                // No location: the rules of the server hold.
+                state.levels.truncate(2);
+                self.missing(state, line);
             }
             Err(reason) => {
                 self.world.ledger.changes(line, reason, "write the [[route]] with rewrite by hand");

@@ -138,7 +138,12 @@ fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec
     };
     let mut places = Vec::new();
     let others = none_of(&late);
-    if !names.is_empty() && (!is_default || others.is_some()) {
+    // A domain of another server does not take the names of the default server.
+    let has_domains = servers
+        .iter()
+        .enumerate()
+        .any(|(of, other)| of != number && other.has(key) && other.names.iter().any(|name| name.starts_with('*')));
+    if !names.is_empty() && (!is_default || others.is_some() || has_domains) {
         places.push(vec![Cond::one_of(Key::Host, names)]);
     }
     for (at, (_, own)) in late.iter().enumerate().filter(|(_, (of, _))| *of == number && !is_default) {

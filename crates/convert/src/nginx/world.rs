@@ -5,8 +5,8 @@ use super::table::Tables;
 use super::upstream;
 use super::variable::{self, Scope};
 use crate::ledger::{Ledger, Line};
-use crate::model::{Pool, Target, name_of};
-use std::collections::BTreeMap;
+use crate::model::{Pool, Target, name_of, pool_names};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A zone of `limit_req_zone` or `limit_conn_zone`: its key, and its rate as `10r/s`.
@@ -33,6 +33,8 @@ pub(super) struct World<'d> {
     /// Number of routes for error pages.
     pub pages: usize,
     pub target: Target,
+    /// Names of the pools that were made for addresses.
+    names: BTreeSet<String>,
     /// Pools by address and scheme.
     made: BTreeMap<(String, String), String>,
     pub ledger: &'d mut Ledger,
@@ -57,6 +59,7 @@ impl<'d> World<'d> {
             tables: Rc::new(Tables::read(http)),
             pages: 0,
             target: Target::default(),
+            names: BTreeSet::new(),
             made: BTreeMap::new(),
             ledger,
         };
@@ -131,30 +134,24 @@ impl<'d> World<'d> {
     }
 
     /// A name for the pool of an address that no other pool has.
-    fn free_name(&self, authority: &str, is_tls: bool, is_h2: bool) -> String {
-        let base = if self.upstreams.contains_key(authority) { name_of(authority) } else { pool_name(authority) };
+    fn free_name(&mut self, authority: &str, is_tls: bool, is_h2: bool) -> String {
+        let bases = match self.upstreams.contains_key(authority) {
+            true => vec![name_of(authority)],
+            false => pool_names(authority),
+        };
         let suffix = match (is_tls, is_h2) {
             (true, true) => "-grpcs",
             (true, false) => "-tls",
             (false, true) => "-grpc",
             (false, false) => "-plain",
         };
-        let is_free = |name: &String| !self.target.pools.iter().any(|pool| pool.name == *name);
-        let numbered = (2..).map(|number| format!("{base}{suffix}-{number}"));
-        let mut names = [base.clone(), format!("{base}{suffix}")].into_iter().chain(numbered);
-        names.find(is_free).unwrap_or(base)
+        let last = bases.last().cloned().unwrap_or_default();
+        let numbered = (2..).map(|number| format!("{last}{suffix}-{number}"));
+        let mut names = bases.into_iter().chain([format!("{last}{suffix}")]).chain(numbered);
+        let name = names.find(|name| !self.names.contains(name)).unwrap_or_default();
+        self.names.insert(name.clone());
+        name
     }
-}
-
-/// Name of a pool for an address: the host, with the port unless it is 80 or 443.
-fn pool_name(authority: &str) -> String {
-    let bare = authority.trim_start_matches("unix:").trim_end_matches(':');
-    let name = match bare.rsplit_once(':') {
-        Some((host, "80" | "443")) => host,
-        _ => bare,
-    };
-    let name = name.trim_matches(['[', ']', '/']).replace([':', '/', '.'], "-").replace("${", "").replace('}', "");
-    name_of(&name.to_ascii_lowercase())
 }
 
 /// Directives of a name at the innermost level that has any.

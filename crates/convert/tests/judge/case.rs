@@ -15,6 +15,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// Kinds of findings: an output that does not pass, and one without a listener.
+const REFUSED: &str = "`check` refuses the conversion";
+const EMPTY: &str = "the conversion has no listener";
+
 /// Number of requests of a configuration.
 pub const ASKS: usize = 30;
 
@@ -93,6 +97,7 @@ pub fn judge(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints
             Once::Invalid(why) if named.is_empty() => return Judged::Invalid(why),
             // What is left of it is no configuration.
             Once::Invalid(_) | Once::Same => return Judged::Same { named },
+            Once::Always(finding) if !named.is_empty() && finding.kind == EMPTY => return Judged::Same { named },
             Once::Always(finding) => return Judged::Finding(finding),
             Once::Differs(finding, lines) => (finding, lines),
         };
@@ -138,7 +143,14 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
         Ok(ours) => ours,
         Err(Refused(why)) => {
             let code = why.split_once("error[").and_then(|(_, rest)| rest.split(']').next()).unwrap_or("at its start");
-            let kind = format!("`check` refuses the conversion: {code}");
+            let kind = if why.contains(
+                "
+[listener.",
+            ) {
+                format!("{REFUSED}: {code}")
+            } else {
+                EMPTY.to_string()
+            };
             return Once::Always(Finding { text: format!("{kind}:\n{why}\nof\n{text}"), kind });
         }
     };
@@ -175,22 +187,9 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     drop(original);
     match first {
         None => Once::Same,
-        Some(finding) => Once::Differs(
-            finding,
-            ours.report
-                .named()
-                .map(|item| {
-                    (
-                        item.line,
-                        if item.reason.contains("does not know") {
-                            format!("{} {}", item.reason, item.text)
-                        } else {
-                            item.reason.clone()
-                        },
-                    )
-                })
-                .collect(),
-        ),
+        Some(finding) => {
+            Once::Differs(finding, ours.report.named().map(|item| (item.line, item.reason.clone())).collect())
+        }
     }
 }
 

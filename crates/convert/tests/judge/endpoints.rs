@@ -32,11 +32,13 @@ impl Endpoints {
         Endpoints { addrs: addrs.into(), seen }
     }
 
-    /// A text with the addresses of endpoints.
+    /// A text with the addresses of endpoints: `@A@`, or `@HA@` and `@PA@` for host and port.
     pub fn fill(&self, text: &str) -> String {
-        self.addrs
-            .iter()
-            .fold(text.to_string(), |text, (name, addr)| text.replace(&format!("@{name}@"), &addr.to_string()))
+        self.addrs.iter().fold(text.to_string(), |text, (name, addr)| {
+            text.replace(&format!("@{name}@"), &addr.to_string())
+                .replace(&format!("@H{name}@"), &addr.ip().to_string())
+                .replace(&format!("@P{name}@"), &addr.port().to_string())
+        })
     }
 
     /// Takes the request with this number, if it reached an endpoint.

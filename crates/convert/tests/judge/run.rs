@@ -19,10 +19,15 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// Judges random configurations of a grammar, and fails with the findings.
 pub fn run(grammar: &Grammar) {
+    run_part(grammar, 1);
+}
+
+/// Judges one configuration where other grammars have `of` of them, as the program takes long to start.
+pub fn run_part(grammar: &Grammar, of: u64) {
     if Original::program(grammar.from).is_some_and(|program| !installed(&[program])) {
         return;
     }
-    let (cases, first) = (number("EVENKEEL_JUDGE_CASES", 100), number("EVENKEEL_JUDGE_SEED", 1));
+    let (cases, first) = (number("EVENKEEL_JUDGE_CASES", 100).div_ceil(of), number("EVENKEEL_JUDGE_SEED", 1));
     let most = number("EVENKEEL_JUDGE_FINDINGS", 10) as usize;
     let endpoints = Endpoints::start();
     let mut findings: BTreeMap<String, (usize, u64, String)> = BTreeMap::new();

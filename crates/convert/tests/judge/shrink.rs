@@ -6,24 +6,27 @@ use crate::grammars::Grammar;
 use crate::tree::{Node, Text, without};
 
 /// Number of configurations that are tried at most.
-const TRIES: usize = 80;
+const TRIES: usize = 60;
 
-/// Takes lines out of a configuration while it fails as before.
+/// Takes lines out of a configuration while it fails as before: first many at a time, then one by one.
 pub fn shrink(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints, first: Finding) -> Finding {
     let (mut nodes, mut best, mut tries) = (nodes.to_vec(), first, 0);
+    let count = |nodes: &[Node]| Text::of(nodes, grammar.style).len();
+    let mut size = (count(&nodes) / 4).max(1);
     loop {
-        let before = Text::of(&nodes, grammar.style).len();
+        let before = count(&nodes);
         let mut number = 0;
-        while number < Text::of(&nodes, grammar.style).len() && tries < TRIES {
-            let smaller = without(&nodes, &[number].into());
+        while number < count(&nodes) && tries < TRIES {
+            let smaller = without(&nodes, &(number..number + size).collect());
             tries += 1;
             match judge(grammar, &smaller, seed, endpoints) {
                 Judged::Finding(finding) if finding.kind == best.kind => (nodes, best) = (smaller, finding),
-                _ => number += 1,
+                _ => number += size,
             }
         }
-        if Text::of(&nodes, grammar.style).len() == before || tries >= TRIES {
+        if tries >= TRIES || size == 1 && count(&nodes) == before {
             return best;
         }
+        size = (size / 2).max(1);
     }
 }

@@ -53,6 +53,7 @@ impl Text {
             (Style::Semicolons | Style::Braces, Some(_)) => " {",
         };
         self.push(&format!("{}{end}", node.head), depth, at);
+        self.lines[number].1 = *at - 1;
         let Some(inner) = &node.inner else { return };
         inner.iter().for_each(|node| self.add(node, style, depth + 1, at));
         if !matches!(style, Style::Indented) {

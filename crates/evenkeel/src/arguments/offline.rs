@@ -8,13 +8,18 @@ use std::time::Duration;
 /// Convert a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy, and report every line that is not carried over
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints the configuration, and writes a report to standard error. The report has two lists: lines that can be dropped\n\
-                  without loss, and lines whose absence changes something, each with the reason and a remedy. Included files are\n\
-                  read relative to FILE.\n\n\
+    after_help = "Prints the configuration, and writes a report to standard error. The report has three lists: what you must decide, what\n\
+                  changes, and what is harmless, each reason once with its lines and a remedy. At the end, the output is checked.\n\
+                  Included files are read relative to FILE.\n\n\
+                  --against compares the conversion with the running original: it starts the conversion in this process, sends the same\n\
+                  requests to both, taken from the words of FILE, and prints the differences. Only GET and HEAD are sent. Both forward\n\
+                  them to the endpoints, and the conversion checks the health of the endpoints meanwhile.\n\n\
                   Examples:\n  \
                   evenkeel convert /etc/haproxy/haproxy.cfg > evenkeel.toml\n  \
-                  evenkeel convert /etc/nginx/nginx.conf --report report.txt | evenkeel check -\n\n\
-                  Exit codes: 0 converted, regardless of the report; 1 FILE cannot be read; 2 its format is not recognised."
+                  evenkeel convert /etc/nginx/nginx.conf --report report.txt | evenkeel check -\n  \
+                  evenkeel convert /etc/nginx/nginx.conf --against http://127.0.0.1:80\n\n\
+                  Exit codes: 0 all of it is carried over, or no request differs; 10 with changes, or differing requests; 1 FILE cannot be\n\
+                  read, or the check of the output finds errors; 2 the format of FILE is not recognised."
 )]
 pub struct Convert {
     /// The configuration file; - reads standard input
@@ -29,7 +34,11 @@ pub struct Convert {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub report: Option<PathBuf>,
 
-    /// Print a JSON object with the configuration and both lists
+    /// Compare the conversion with the original that runs at this address, by requests that change nothing
+    #[arg(long, value_name = "URL", conflicts_with = "report")]
+    pub against: Option<String>,
+
+    /// Print a JSON object with the configuration and the lists, or with the differences
     #[arg(long)]
     pub json: bool,
 }

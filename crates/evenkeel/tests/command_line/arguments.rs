@@ -74,23 +74,20 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
         "global\n  daemon\nfrontend www\n  bind 127.0.0.1:8080\n  http-request lua.x\n  default_backend app\n\
          backend app\n  timeout server 5s\n  server a 127.0.0.1:8081 check\n",
     );
-    let said = [
-        "not carried over, and this changes (1):",
-        "haproxy.cfg:5: http-request lua.x",
-        "not carried over, nothing is lost (1):",
-        "haproxy.cfg:2: daemon",
-    ];
-    let toml = ends(&["convert", &file], 0, &said);
+    let said =
+        ["must decide (1):", "line 5 `http-request lua.x`", "harmless (1):", "line 2 `daemon`", "accepts the output"];
+    let toml = ends(&["convert", &file], 10, &said);
     assert!(toml.contains("[listener.www]\nbind = [\"127.0.0.1:8080\"]\npool = \"app\"\n"), "{toml}");
     let converted = folder.file("evenkeel.toml", &toml);
     ends(&["check", &converted, "--elsewhere"], 0, &[]);
     let report = folder.0.join("report.txt").display().to_string();
-    assert_eq!(ends(&["convert", &file, "--report", &report], 0, &[]), toml);
-    assert!(std::fs::read_to_string(&report).expect("the report").contains("haproxy.cfg:2: daemon"));
-    let json = ends(&["convert", &file, "--json"], 0, &[]);
+    assert_eq!(ends(&["convert", &file, "--report", &report], 10, &["accepts the output"]), toml);
+    assert!(std::fs::read_to_string(&report).expect("the report").contains("line 2 `daemon`"));
+    let json = ends(&["convert", &file, "--json"], 10, &[]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((&json["toml"], &json["from"]), (&toml.into(), &"HAProxy".into()));
-    assert_eq!(json["changes"][0]["line"], 5);
+    assert_eq!((&json["decide"][0]["line"], json["changes"].as_array().map(Vec::len)), (&5.into(), Some(0)));
+    assert_eq!(json["errors"], serde_json::json!([]));
 }
 
 #[test]

@@ -158,6 +158,7 @@ fn certificate(folder: &Folder) {
 fn converted(kind: Kind, input: &str, folder: &Folder) -> (String, String) {
     let report = folder.0.join("report.txt").display().to_string();
     let arguments = ["convert", input, "--from", kind.name(), "--report", &report];
-    let toml = crate::support::ends(&arguments, 0, &[]);
-    (toml, std::fs::read_to_string(report).expect("it was written"))
+    let output = crate::support::evenkeel(&arguments);
+    assert!(matches!(output.status.code(), Some(0 | 10)), "{}", text(&output.stderr));
+    (text(&output.stdout), std::fs::read_to_string(report).expect("it was written"))
 }

@@ -5,7 +5,7 @@ use super::route_id::RouteId;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Action, Listener, Paths, Route};
 use evenkeel_net::event_loop::budget;
-use evenkeel_wire::readings::{Readings, has_several, normalised};
+use evenkeel_wire::readings::{Readings, has_several, normalised, sole_other};
 use std::sync::Arc;
 
 /// Readings that cost about as much as a unit of a turn's budget.
@@ -100,14 +100,22 @@ impl PathRules {
         }
     }
 
-    /// The first reading with another route than `route`, the route of the path itself, and the strictest setting of all routes of the readings: a
-    /// client must not choose a lax setting by its spelling.
+    /// The first reading with another route than `route`, which the path itself chooses, and the strictest setting of all
+    /// routes of the readings: a client must not choose a lax setting by its spelling.
     fn conflict(
         &self,
         path: &str,
         route: Option<RouteId>,
         find: &impl Fn(&[u8]) -> Option<RouteId>,
     ) -> Option<(Ambiguous, Paths)> {
+        let first = |reading: &[u8], other: Option<RouteId>| {
+            let reading = String::from_utf8_lossy(reading).into_owned();
+            (Ambiguous { route, other: Some((reading, other)) }, self.of_route(route).min(self.of_route(other)))
+        };
+        if let Some(reading) = sole_other(path) {
+            let other = find(&reading);
+            return (!self.are_alike(route, other)).then(|| first(&reading, other));
+        }
         let (mut readings, mut conflict, mut is_first) = (Readings::of(path), None, true);
         while conflict.as_ref().is_none_or(|(_, setting)| *setting != Paths::Refuse) {
             let Ok(next) = readings.read_next() else {
@@ -123,11 +131,7 @@ impl PathRules {
             if self.are_alike(route, other) {
                 continue;
             }
-            let first = || {
-                let reading = String::from_utf8_lossy(reading).into_owned();
-                (Ambiguous { route, other: Some((reading, other)) }, self.of_route(route))
-            };
-            let (_, setting) = conflict.get_or_insert_with(first);
+            let (_, setting) = conflict.get_or_insert_with(|| first(reading, other));
             *setting = self.of_route(other).min(*setting);
         }
         budget::charge(readings.found() as u32 / READINGS_PER_UNIT);

@@ -1,11 +1,12 @@
 //! Rules on the client's address. HAProxy takes the first rule that holds, and `access` the longest network that contains
 //! the address, so the lists are computed anew: no client that HAProxy refuses is let in.
 
-use crate::haproxy::acl::Conj;
+use crate::haproxy::logic::Conj;
 use crate::ledger::Line;
 use crate::model::{Cond, Draft, Key, Test};
 use evenkeel_config::plan::Access;
 use evenkeel_config::plan::Cidr;
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Most kinds of clients that are tried for a route: each network with all combinations of the unknown lists.
@@ -69,8 +70,9 @@ impl AddressRule {
         let mut lists = Vec::new();
         for cond in &conj.matching.conds {
             let Cond { key: Key::Client, test: Test::OneOf(words), negated } = cond else { return None };
-            let entries = words.iter().flat_map(|word| entries(word)).collect();
-            lists.push(List { entries, negated: *negated });
+            let mut all = Vec::with_capacity(words.len());
+            all.extend(words.iter().flat_map(|word| entries(word)));
+            lists.push(List { entries: all, negated: *negated });
         }
         let files = conj.client_files.iter();
         lists.extend(files.map(|(file, negated)| List { entries: vec![Entry::File(file.clone())], negated: *negated }));
@@ -136,11 +138,36 @@ fn contains(outer: &Cidr, inner: &Cidr) -> bool {
 
 /// Computes lists that let in the clients that all stages of all groups of rules let in. Each section is a group.
 pub(crate) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
+    // So many that not even the kinds of clients are counted.
+    if groups.iter().flat_map(|group| group.iter()).flat_map(AddressRule::entries).count() > KINDS {
+        return refusals(groups).unwrap_or(Verdict::Unknown);
+    }
     let world = World::of(groups);
     if world.unknown.len() > UNKNOWN || (world.networks.len() << world.unknown.len()) > KINDS {
-        return Verdict::Unknown;
+        return refusals(groups).unwrap_or(Verdict::Unknown);
     }
     world.lists()
+}
+
+/// Lists of any length, for rules that only refuse, each the clients of one list of known networks.
+fn refusals(groups: &[&[AddressRule]]) -> Option<Verdict> {
+    let (mut seen, mut all) = (HashSet::new(), Vec::new());
+    let rules = || groups.iter().flat_map(|group| group.iter());
+    for rule in rules() {
+        let [List { entries, negated: false }] = rule.lists.as_slice() else { return None };
+        for entry in entries {
+            let Entry::Network(network, text) = entry else { return None };
+            if seen.insert(*network) {
+                all.push(text.as_str());
+            }
+        }
+    }
+    let first = rules().next().filter(|_| rules().all(|rule| !rule.lets_in))?;
+    let mut table = Draft::one(key!("deny"), all);
+    if first.status != 403 {
+        table.put(key!("status"), first.status);
+    }
+    Some(Verdict::Lists(table, false))
 }
 
 /// Rules of a route, with all networks that they name and all entries that are not known.
@@ -300,14 +327,18 @@ mod tests {
     use super::*;
     use crate::haproxy::acl::{Acls, condition};
     use crate::haproxy::lexer::words;
-    use crate::model::Value;
+    use crate::haproxy::samples::Context;
+    use crate::model::{Maps, Value};
+    use evenkeel_config::NoFiles;
     use evenkeel_config::draft::KeyOf;
 
     /// Rules such as `deny if { src 10.0.0.0/8 }`.
     fn rules(lines: &[&str]) -> Vec<AddressRule> {
         let each = lines.iter().flat_map(|line| {
             let words = words(line);
-            let conjs = condition(&words[1..], &Acls::new()).expect(line);
+            let maps = Maps::default();
+            let context = Context { maps: &maps, files: &NoFiles, port: None };
+            let conjs = condition(&words[1..], &Acls::new(), &context).alternatives(&maps).expect(line);
             let lets_in = words[0] == "allow";
             let stage = if words[0] == "reject" { Stage::Connection } else { Stage::Request };
             conjs.into_iter().map(move |conj| AddressRule::of(&conj, Line::none(), stage, lets_in, 403).expect("plain"))

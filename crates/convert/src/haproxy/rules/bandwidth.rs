@@ -2,8 +2,8 @@
 //! flt_bwlim.c. There a limit holds for each stream, or for all that share an entry of a stick-table; bodies alone count.
 
 use super::effect::{Rules, Scope, filter};
-use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::Item;
+use crate::haproxy::logic::Conj;
 use crate::haproxy::time::milliseconds;
 use crate::ledger::Ledger;
 use crate::model::{Draft, parse_size, size};

@@ -2,8 +2,8 @@
 //! most, and for that time those that state none and have a validator. Source: HAProxy 3.2, section 6 of its manual.
 
 use super::effect::{Rules, Scope, filter};
-use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::{Item, Section};
+use crate::haproxy::logic::Conj;
 use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, Target, duration, size};
 use std::collections::BTreeMap;

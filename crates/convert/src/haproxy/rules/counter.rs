@@ -1,10 +1,11 @@
 //! Denials by counters of stick-tables: rates and requests in flight as limits.
 
-use super::effect::{Filter, Rules, Scope};
-use crate::haproxy::acl::Rate;
+use super::effect::{Filter, Rules, Scope, Tracker, close, end};
+use crate::haproxy::criteria::Rate;
 use crate::haproxy::lexer::Item;
+use crate::haproxy::logic::Expr;
 use crate::ledger::Ledger;
-use crate::model::{Draft, Match, Value};
+use crate::model::{Action, Apart, Cond, Draft, Key, Match, Test, Value};
 use evenkeel_config::plan::Limit;
 
 /// A denial by a counter as a limit.
@@ -17,17 +18,28 @@ pub(crate) fn limit(
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
-    let (key, table) = scope.key_of(rate);
+    let (tracker, table) = scope.tracker(rate);
     let period = scope.tables.get(&table).and_then(|(_, counters)| counters.get(&rate.counter)).copied();
     if let Some((line, _)) = scope.tables.get(&table) {
         ledger.carried(*line);
     }
     let todo = "write limits in a [[route]], or in the listener";
-    let Some(key) = key else {
-        return ledger.changes(item.line, "the counter is not of a key that is tracked", todo);
+    let Some(tracker) = tracker else {
+        return close(item, "the counter is not of a key that is tracked", matching, rules, ledger);
     };
-    let most = rate.most.max(1);
-    if rate.counter == "conn_cur" && key == "src" {
+    let Some(tracked) = tracked(&tracker, matching, scope) else {
+        return close(item, "the condition of what it counts cannot be written", matching, rules, ledger);
+    };
+    let is_everywhere = tracked.iter().any(|matching| matching.conds.is_empty());
+    let key = tracker.key;
+    if rate.most == 0 {
+        // The request itself counts.
+        return tracked
+            .into_iter()
+            .for_each(|matching| end(item, matching, Action::respond(status), Draft::default(), rules));
+    }
+    let most = rate.most;
+    if rate.counter == "conn_cur" && key == "src" && is_everywhere {
         rules.limits.put(key!("limits.connections_per_address"), most);
         return;
     }
@@ -47,7 +59,7 @@ pub(crate) fn limit(
         crate::model::duration(period)
     );
     ledger.changes(item.line, reason, "lower the burst if that is too many");
-    if key == "src" && matching.conds.is_empty() {
+    if key == "src" && is_everywhere && scope.is_front {
         rules.limits.put(key!("limits.requests_per_address"), per_second(most, period));
         rules.limits.put(key!("limits.burst_per_address"), most);
         return;
@@ -61,7 +73,33 @@ pub(crate) fn limit(
     let limit =
         Draft::<Limit>::one(key!("requests"), rate_text(most, period)).with(key!("burst"), most).with(key!("key"), key);
     let set = Draft::one(key!("limits"), Value::List(vec![limit.into()]));
-    rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
+    for matching in tracked {
+        rules.filters.push(Filter::new(item.line, matching, set.clone(), rules));
+    }
+}
+
+/// Matches of the requests that a rule counts and refuses; `None` if they cannot be written.
+fn tracked(tracker: &Tracker, matching: &Match, scope: &Scope<'_>) -> Option<Vec<Match>> {
+    let maps = scope.context.maps;
+    let has_key = match tracker.key.split_once('(') {
+        Some(("hdr" | "req.hdr", name)) => {
+            Cond::new(Key::Header(name.trim_end_matches(')').to_string()), Test::Present).into()
+        }
+        _ => Expr::Const(true),
+    };
+    let conjs = tracker.on.clone().and(has_key).alternatives(maps).ok()?;
+    let mut all = Vec::new();
+    for conj in conjs {
+        if !conj.is_plain() {
+            return None;
+        }
+        match maps.both(matching, &conj.matching) {
+            Ok(both) => all.push(both),
+            Err(Apart::Never) => {}
+            Err(Apart::Unwritable) => return None,
+        }
+    }
+    Some(all)
 }
 
 fn per_second(most: u64, period_ms: u64) -> Value {

@@ -2,11 +2,15 @@
 
 use super::address::{AddressRule, Stage};
 use super::caching::Caches;
-use crate::haproxy::acl::{Acls, Conj, Rate};
+use crate::haproxy::acl::Acls;
+use crate::haproxy::criteria::Rate;
 use crate::haproxy::lexer::Item;
+use crate::haproxy::logic::{Conj, Expr};
+use crate::haproxy::samples::Context;
+use crate::haproxy::state::State;
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Draft, Match, RouteKeys};
-use crate::protection::closed_by;
+use crate::model::{Action, Draft, Entries, Match, RouteKeys};
+use crate::protection::shut;
 use evenkeel_config::plan::Listener;
 use std::collections::BTreeMap;
 
@@ -21,6 +25,10 @@ pub(crate) struct Rules {
     pub addresses: Vec<AddressRule>,
     /// Keys under `limits` that the listener gets.
     pub limits: Draft<Listener>,
+    /// Changes of the fields of responses of endpoints, with the line of each.
+    pub responses: Vec<(Line, Entries)>,
+    /// Changes that the rules have made at their end.
+    pub state: State,
 }
 
 #[derive(Clone, Debug)]
@@ -40,32 +48,73 @@ pub(crate) struct Filter {
     pub set: RouteKeys,
     /// Path that the requests must be below, if the filter takes it away.
     pub strip: Option<String>,
+    /// Change of fields, in the order of the rules.
+    pub edit: Option<Edit>,
+    /// Number of final rules before it, which it is not for.
+    pub behind: usize,
+}
+
+/// Change of the fields of a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Edit {
+    pub is_response: bool,
+    pub change: Entries,
+    /// True if its condition reads the request as the client sent it, and the fields are others by now.
+    pub splits: bool,
+}
+
+impl Filter {
+    pub fn new(line: Line, matching: Match, set: RouteKeys, rules: &Rules) -> Filter {
+        Filter { line, matching, set, strip: None, edit: None, behind: rules.finals.len() }
+    }
 }
 
 /// Counters of stick-tables by section: each with its period in milliseconds.
 pub(crate) type StickTables = BTreeMap<String, (Line, BTreeMap<String, u64>)>;
 
+/// User of a userlist, with the hash of a password that evenkeel reads.
+#[derive(Clone, Debug)]
+pub(crate) struct User {
+    pub line: Line,
+    pub name: String,
+    pub hash: Option<String>,
+}
+
+/// What `track-sc` counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracker {
+    pub key: String,
+    pub table: String,
+    pub on: Expr,
+}
+
 /// Everything that rules of a section refer to.
 pub(crate) struct Scope<'s> {
     pub items: &'s [&'s Item],
     pub section: &'s str,
+    /// True for a frontend.
+    pub is_front: bool,
     pub acls: &'s Acls,
+    pub context: &'s Context<'s>,
     pub tables: &'s StickTables,
-    /// Lines of the userlist of each name.
-    pub userlists: &'s BTreeMap<String, Vec<Line>>,
+    /// Users of each userlist.
+    pub userlists: &'s BTreeMap<String, Vec<User>>,
     /// Sections `cache`.
     pub caches: &'s Caches,
-    /// Trackers by number: the key and the table.
-    pub trackers: BTreeMap<String, (String, String)>,
+    /// Trackers by number.
+    pub trackers: BTreeMap<String, Tracker>,
 }
 
 impl Scope<'_> {
-    pub fn key_of(&self, rate: &Rate) -> (Option<String>, String) {
-        let tracker = rate.tracker.clone().unwrap_or_else(|| "0".to_string());
-        match self.trackers.get(&tracker) {
-            Some((key, table)) => (Some(key.clone()), table.clone()),
+    pub fn tracker(&self, rate: &Rate) -> (Option<Tracker>, String) {
+        let number = rate.tracker.clone().unwrap_or_else(|| "0".to_string());
+        match self.trackers.get(&number) {
+            Some(tracker) => (Some(tracker.clone()), tracker.table.clone()),
             // `src_http_req_rate(TABLE)` names the table itself.
-            None if self.tables.contains_key(&tracker) => (Some("src".to_string()), tracker),
+            None if self.tables.contains_key(&number) => {
+                let tracker = Tracker { key: "src".to_string(), table: number.clone(), on: Expr::Const(true) };
+                (Some(tracker), number)
+            }
             None => (None, self.section.to_string()),
         }
     }
@@ -82,12 +131,20 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
     }
 }
 
-/// Closes the requests of a match: their password or permission is not checked here.
+/// Refuses the requests of a match: what would let some of them in is not checked here.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
-    closed_by(item.line, reason, &mut set, ledger);
-    rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
+    shut(&mut set);
+    ledger.changes(item.line, format!("{reason}; {CLOSED}"), OPEN);
+    rules.filters.push(Filter::new(item.line, matching.clone(), set, rules));
 }
+
+/// Reason for refusals that are wider than those of the original.
+pub(crate) const CLOSED: &str = "all requests that it may be for are refused";
+
+/// Advice on [`CLOSED`].
+pub(crate) const OPEN: &str =
+    "name the networks that may use it in access of the [[route]], or check clients in the application";
 
 /// Adds a rule that ends the requests of a match.
 pub(crate) fn end(item: &Item, matching: Match, action: Action, set: RouteKeys, rules: &mut Rules) {
@@ -100,14 +157,7 @@ pub(crate) fn filter(item: &Item, conjs: &[Conj], set: &RouteKeys, rules: &mut R
     ledger.carried(item.line);
     for conj in conjs {
         match conj.is_plain() {
-            true => {
-                rules.filters.push(Filter {
-                    line: item.line,
-                    matching: conj.matching.clone(),
-                    set: set.clone(),
-                    strip: None,
-                });
-            }
+            true => rules.filters.push(Filter::new(item.line, conj.matching.clone(), set.clone(), rules)),
             false => {
                 let todo = "see whether every request may have it, and write it in the [[route]]";
                 ledger.changes(item.line, "its condition asks for a counter, a list in a file or a password", todo);

@@ -1,131 +1,327 @@
-//! Fields of requests and responses that rules set, add or remove.
+//! Rules that change fields, as edits of routes in the order of the rules.
 
-use super::effect::{Filter, Rules, filter};
+use super::effect::{Edit, Filter, Rules, Scope, filter};
 use super::sample;
-use crate::haproxy::acl::Conj;
+use crate::haproxy::criteria::{self, Atom};
 use crate::haproxy::lexer::Item;
+use crate::haproxy::logic::{Conj, Expr};
+use crate::haproxy::state::{Change, Source};
 use crate::ledger::Ledger;
-use crate::model::{Cond, Draft, FieldKeys, Key, Match, Test};
-use crate::protection::withhold;
+use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value};
+use crate::protection::can_be_withheld;
 
-/// Fields that a rule sets, adds or removes.
+/// Fields that steer a message, which no rule may change.
+const STEERS: [&str; 8] =
+    ["content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "keep-alive", "proxy-connection"];
+
+/// The condition of a rule as it was read, and as a condition on the request as the client sent it.
+pub(crate) struct Condition {
+    pub raw: Expr,
+    pub viewed: Expr,
+    /// The same, but for requests that an `allow` of client addresses took out.
+    pub with_allowed: Expr,
+}
+
+/// A rule on a field of requests.
 pub(crate) fn fields(
     item: &Item,
     words: &[String],
-    conjs: &[Conj],
-    is_response: bool,
+    condition: &Condition,
+    scope: &Scope<'_>,
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
     let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
-    if !is_response && verb != "add-header" && !conjs.iter().all(Conj::is_plain) {
-        let reason = "its condition asks for a counter, a list in a file or a password";
-        return withhold_always(item, words, reason, rules, ledger);
-    }
     let value = words.get(2).map_or("", String::as_str);
     if words.iter().any(|word| word == "-m") {
         let todo = "name each field in `remove`";
         return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
     }
-    // A constant scheme is the scheme of the request only if the condition asks for it.
-    let of_scheme = |conj: &Conj| {
-        let is_scheme = |cond: &Cond| cond.key == Key::Scheme && cond.test == Test::OneOf(vec![value.to_string()]);
-        conj.matching.conds.iter().any(is_scheme)
+    let text = sample::read(value, scope.context, &rules.state);
+    let change = changed(verb, value, &text);
+    let edit = match (verb, text) {
+        ("del-header", _) => Ok(one("remove", vec![name.to_string()])),
+        (_, Err(reason)) => Err(reason),
+        ("set-header", Ok(text)) => Ok(one("set", Entries::one(name, text))),
+        ("add-header", Ok(text)) => Ok(one("add", Entries::one(name, text))),
+        _ => Err("values are not changed by expressions".to_string()),
     };
-    let own = [("x-forwarded-proto", &["%[ssl_fc,iif(https,http)]"][..]), ("x-forwarded-for", &["%[src]", "%ci"])];
-    let is_own = |(field, values): &(&str, &[&str])| {
-        name.eq_ignore_ascii_case(field)
-            && (values.contains(&value)
-                || *field == "x-forwarded-proto" && !conjs.is_empty() && conjs.iter().all(of_scheme))
+    if name.eq_ignore_ascii_case("host") {
+        host(
+            item,
+            verb,
+            edit.is_ok().then(|| sample::read(value, scope.context, &rules.state)),
+            condition,
+            scope,
+            rules,
+            ledger,
+        );
+    } else if STEERS.contains(&name.to_ascii_lowercase().as_str()) {
+        ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
+    } else if is_own(verb, name, value, condition) {
+        ledger.dropped(item.line, "the field is always set");
+    } else if name.eq_ignore_ascii_case("x-forwarded-for") && verb == "del-header" {
+        ledger.dropped(item.line, "the field is replaced unless a trusted proxy sent it");
+    } else {
+        match edit {
+            Ok(edit) => edits(item, verb, name, edit, condition, scope, rules, ledger),
+            Err(reason) => withheld(item, verb, name, &reason, condition, scope, rules, ledger),
+        }
+    }
+    rules.state.change_field(name, condition.viewed.clone(), change);
+}
+
+fn one(key: &str, value: impl Into<Value>) -> Entries {
+    Entries::one(key, value)
+}
+
+fn changed(verb: &str, value: &str, text: &Result<String, String>) -> Change {
+    let source = match text {
+        Ok(_) if !value.contains('%') => Source::Text(value.to_string()),
+        Ok(text) => Source::Template(text.clone()),
+        Err(_) => Source::Unknown,
     };
-    if !is_response && verb != "del-header" && own.iter().any(is_own) {
-        return ledger.dropped(item.line, "the field is always set");
-    }
-    if !is_response && name.eq_ignore_ascii_case("x-forwarded-for") && verb == "del-header" {
-        return ledger.dropped(item.line, "the field is replaced unless a trusted proxy sent it");
-    }
-    if !is_response && name.eq_ignore_ascii_case("host") {
-        return match sample::read(value) {
-            Ok(text) if verb == "set-header" => {
-                filter(item, conjs, &Draft::one(key!("send_host"), text.text), rules, ledger)
-            }
-            _ => ledger.changes(item.line, "Host cannot be added or removed", "send_host of a [[route]] sets it"),
-        };
-    }
-    let steers = [
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "te",
-        "trailer",
-        "upgrade",
-        "keep-alive",
-        "proxy-connection",
-    ];
-    if steers.contains(&name.to_ascii_lowercase().as_str()) {
-        return ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
-    }
-    let keys = if is_response { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
-    let mut set = Draft::default();
-    if verb == "del-header" {
-        set.push(keys.remove, name);
-        return filter(item, conjs, &set, rules, ledger);
-    }
-    match sample::read(value) {
-        Ok(text) => {
-            // Fields with a single value. Another line would contradict the line that evenkeel always adds.
-            let is_own = name.to_ascii_lowercase().starts_with("x-forwarded-");
-            let key = if verb == "set-header" || is_own && !is_response { keys.set } else { keys.add };
-            set.insert(key, name, text.text);
-            filter(item, conjs, &set, rules, ledger);
-        }
-        // HAProxy replaces the field of the client by its own.
-        Err(reason) if verb == "set-header" && !is_response => {
-            withhold(name, item.line, &reason, &mut set, ledger);
-            if !set.is_empty() {
-                filter(item, conjs, &set, rules, ledger);
-            }
-        }
-        Err(reason) => ledger.changes(item.line, reason, format!("set {name} by hand, or in the application")),
+    match verb {
+        "set-header" => Change::Set(source),
+        "add-header" => Change::Add(source),
+        "del-header" => Change::Delete,
+        _ => Change::Replace,
     }
 }
 
-/// Removes a field from all requests if the condition of its rule cannot be written: the client's field must not pass
-/// where HAProxy replaces it. Only for fields that no standard defines. Other fields do not state who the client is.
-pub(crate) fn withhold_always(item: &Item, words: &[String], reason: &str, rules: &mut Rules, ledger: &mut Ledger) {
-    let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
+/// True for a field that evenkeel always sets to this value.
+fn is_own(verb: &str, name: &str, value: &str, condition: &Condition) -> bool {
+    let scheme = Cond::one_of(Key::Scheme, [value]);
+    let of_scheme = condition.raw == Expr::from(scheme.clone())
+        || value == "http" && condition.raw == Expr::from(Cond::one_of(Key::Scheme, ["https"])).not();
+    let own = [("x-forwarded-proto", &["%[ssl_fc,iif(https,http)]"][..]), ("x-forwarded-for", &["%[src]", "%ci"])];
+    verb != "del-header"
+        && own.iter().any(|(field, values)| {
+            name.eq_ignore_ascii_case(field)
+                && (values.contains(&value) && condition.raw == Expr::Const(true)
+                    || *field == "x-forwarded-proto" && of_scheme)
+        })
+}
+
+/// `set-header Host`, which is a key of routes.
+fn host(
+    item: &Item,
+    verb: &str,
+    text: Option<Result<String, String>>,
+    condition: &Condition,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let conjs = condition.viewed.alternatives(scope.context.maps);
+    match (text, verb, conjs) {
+        (Some(Ok(text)), "set-header", Ok(conjs)) if !text.contains('{') => {
+            filter(item, &conjs, &Draft::one(key!("send_host"), text), rules, ledger);
+        }
+        _ => ledger.changes(
+            item.line,
+            "endpoints get the client's Host, their own, or fixed text",
+            "send_host of a [[route]] sets it",
+        ),
+    }
+}
+
+/// Adds a change of fields for the requests of a condition.
+#[expect(clippy::too_many_arguments, reason = "facts of one rule")]
+fn edits(
+    item: &Item,
+    verb: &str,
+    name: &str,
+    change: Entries,
+    condition: &Condition,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let maps = scope.context.maps;
+    // Conditions of edits see the fields as the edits before them left them.
+    let reads = |expr: &Expr| expr.has(&|atom| rules.state.reads_changed(atom, maps));
+    let stopped = &rules.state.stopped;
+    let (expr, splits) = match () {
+        () if !reads(&condition.viewed) => (condition.viewed.clone(), false),
+        () if !reads(stopped) && holds_there(&condition.raw, rules, maps) => {
+            (condition.raw.clone().and(stopped.clone().or(rules.state.allowed_clients.clone()).not()), false)
+        }
+        () => (condition.viewed.clone(), true),
+    };
+    let conjs = match verb {
+        "add-header" => expr.apart(maps),
+        _ => expr.alternatives(maps),
+    };
+    match conjs {
+        Ok(conjs) if conjs.iter().all(Conj::is_plain) => {
+            ledger.carried(item.line);
+            for conj in conjs {
+                push(item, conj.matching, &change, splits, rules);
+            }
+        }
+        Ok(_) => {
+            let reason = "its condition asks for a counter, a list in a file or a password";
+            withheld(item, verb, name, reason, condition, scope, rules, ledger);
+        }
+        Err(reason) => {
+            let reason = format!("its condition cannot be written: {reason}");
+            withheld(item, verb, name, &reason, condition, scope, rules, ledger);
+        }
+    }
+}
+
+/// True if a condition means the same in an edit: it reads fields as they are by then, and nothing else that has changed.
+fn holds_there(raw: &Expr, rules: &Rules, maps: &Maps) -> bool {
+    let is_field = |atom: &Atom| matches!(atom, Atom::Field(_) | Atom::Is(Cond { key: Key::Header(_), .. }));
+    let is_other = |atom: &Atom| !is_field(atom) && rules.state.view(&atom.clone().into(), maps) != atom.clone().into();
+    !raw.has(&is_other)
+}
+
+fn push(item: &Item, matching: Match, change: &Entries, splits: bool, rules: &mut Rules) {
+    let edit = Edit { is_response: false, change: change.clone(), splits };
+    let filter = Filter { edit: Some(edit), ..Filter::new(item.line, matching, RouteKeys::default(), rules) };
+    rules.filters.push(filter);
+}
+
+/// Notes a field that cannot be set, and removes it from all requests: the client's field must not pass where HAProxy
+/// replaces it. Without its condition only fields that no standard defines are removed.
+#[expect(clippy::too_many_arguments, reason = "facts of one rule")]
+fn withheld(
+    item: &Item,
+    verb: &str,
+    name: &str,
+    reason: &str,
+    condition: &Condition,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let todo = format!("set {name} by hand, or in the application");
     let is_extension = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"));
-    if item.word(0) != "http-request" || !matches!(verb, "set-header" | "del-header") || !is_extension {
-        let todo = "write a [[route]] for it by hand, if another condition can stand for it";
+    let conjs = condition.viewed.alternatives(scope.context.maps).ok().filter(|all| all.iter().all(Conj::is_plain));
+    if verb == "add-header" || !can_be_withheld(name) || conjs.is_none() && !is_extension {
         return ledger.changes(item.line, reason, todo);
     }
-    let mut set = Draft::default();
-    withhold(name, item.line, reason, &mut set, ledger);
-    if !set.is_empty() {
-        rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
+    ledger.changes(item.line, format!("{reason}: the field is removed"), todo);
+    let change = one("remove", vec![name.to_string()]);
+    for conj in conjs.unwrap_or_else(|| vec![Conj::default()]) {
+        push(item, conj.matching, &change, true, rules);
     }
 }
 
-/// `reqadd`, `rspadd`, `reqidel`, `rspidel` of versions before 2.1.
-pub(crate) fn old_fields(item: &Item, words: &[String], conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
+/// `reqadd`, `rspadd`, `reqidel`, `rspidel` of versions before 2.1, as a rule of today.
+pub(crate) fn of_old(words: &[String]) -> Option<(bool, Vec<String>)> {
     let (verb, text) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
-    let keys = if verb.starts_with("rsp") { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
-    let mut set = Draft::default();
+    let is_response = verb.starts_with("rsp");
     if verb.ends_with("add") {
-        let Some((name, value)) = text.split_once(':') else {
-            return ledger.changes(item.line, "it is not a field", "leave it out");
-        };
-        let line = ["set-header".to_string(), name.trim().to_string(), value.trim().to_string()];
-        return fields(item, &line, conjs, verb.starts_with("rsp"), rules, ledger);
+        let (name, value) = text.split_once(':')?;
+        return Some((is_response, vec!["set-header".into(), name.trim().into(), value.trim().into()]));
     }
     let name = text.trim_start_matches('^').trim_end_matches(".*").trim_end_matches(['\\', ' ', ':']);
-    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-        return ledger.changes(
-            item.line,
-            "fields are removed by name, not by an expression",
-            "name each field in `remove`",
-        );
+    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    is_name.then(|| (is_response, vec!["del-header".into(), name.into()]))
+}
+
+/// A rule on a field of responses. `after` is true for `http-after-response`, which evenkeel's own responses get too.
+pub(crate) fn of_response(
+    item: &Item,
+    words: &[String],
+    tail: &[String],
+    after: bool,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
+    let value = words.get(2).map_or("", String::as_str);
+    let todo = "response_headers of a [[route]], or in the application";
+    if words.iter().any(|word| word == "-m") {
+        return ledger.changes(item.line, "fields are removed by name, not by an expression", "name each in `remove`");
     }
-    set.push(keys.remove, name);
-    filter(item, conjs, &set, rules, ledger);
+    if STEERS.contains(&name.to_ascii_lowercase().as_str()) {
+        return ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
+    }
+    let text = match value.contains("%[res.") || value.contains("%[capture.res") {
+        true => Err("fields of the response are no variables".to_string()),
+        false => sample::read(value, scope.context, &rules.state),
+    };
+    let mut edit = match (verb, text) {
+        ("del-header", _) => one("remove", vec![name.to_string()]),
+        (_, Err(reason)) => return ledger.changes(item.line, reason, todo),
+        ("set-header", Ok(text)) => one("set", Entries::one(name, text)),
+        ("add-header", Ok(text)) => one("add", Entries::one(name, text)),
+        _ => return ledger.changes(item.line, "values are not changed by expressions", todo),
+    };
+    match when(tail, scope, rules) {
+        Err(reason) => return ledger.changes(item.line, reason, todo),
+        Ok(None) => return ledger.dropped(item.line, "its condition never holds"),
+        Ok(Some(when)) if when.is_empty() => {}
+        Ok(Some(when)) => {
+            let mut with = Entries::one("when", when);
+            edit.iter().for_each(|(key, value)| drop(with.set(key, value.clone())));
+            edit = with;
+        }
+    }
+    ledger.carried(item.line);
+    if !after {
+        return rules.responses.push((item.line, edit));
+    }
+    let edit = Edit { is_response: true, change: edit, splits: false };
+    let filter = Filter { edit: Some(edit), ..Filter::new(item.line, Match::default(), Draft::default(), rules) };
+    rules.filters.push(filter);
+}
+
+/// The condition of a rule for responses, as `when` of an edit; `None` if it never holds.
+///
+/// # Errors
+/// Reason why it cannot be written.
+fn when(tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Result<Option<Entries>, String> {
+    let mut when = Entries::default();
+    let unwritable = || Err(format!("its condition cannot be written: {}", tail.join(" ")));
+    let Some(first) = tail.first() else { return Ok(Some(when)) };
+    if first != "if" || tail.iter().any(|word| matches!(word.as_str(), "or" | "||")) {
+        return unwritable();
+    }
+    for part in tail[1..].split(|word| word == "}").filter(|part| !part.is_empty()) {
+        let (negated, words) = match part.first().map(String::as_str) {
+            Some("{") => (false, &part[1..]),
+            Some("!{") => (true, &part[1..]),
+            Some("!") if part.get(1).is_some_and(|word| word == "{") => (true, &part[2..]),
+            _ => return unwritable(),
+        };
+        let word = |at: usize| words.get(at).map_or("", String::as_str);
+        let name = word(0).strip_prefix("res.hdr(").and_then(|rest| rest.strip_suffix(')'));
+        match (word(0), name) {
+            ("status", _) if !negated => {
+                let each = words[1..].iter().map(|status| status.replacen(':', "..=", 1));
+                when.set("status", each.collect::<Vec<_>>());
+            }
+            (_, Some(name)) if word(1) == "-m" && word(2) == "found" => {
+                when.table("header").set(name, Entries::one("present", !negated));
+            }
+            (_, Some(name)) if !negated && words.len() == 2 && !word(1).starts_with('-') => {
+                when.table("header").set(name, word(1));
+            }
+            (text, _) if text.starts_with("var(") => {
+                let read = criteria::read(words, scope.context);
+                let read = rules.state.view(&if negated { read.not() } else { read }, scope.context.maps);
+                let conjs = read.alternatives(scope.context.maps)?;
+                match conjs.as_slice() {
+                    [] => return Ok(None),
+                    [one] if one.is_plain() && one.matching.conds.is_empty() => {}
+                    [one] if one.is_plain() && when.get("request").is_none() && !reads_fields(&one.matching) => {
+                        drop(when.set("request", one.matching.table()));
+                    }
+                    _ => return unwritable(),
+                }
+            }
+            _ => return unwritable(),
+        }
+    }
+    Ok(Some(when))
+}
+
+fn reads_fields(matching: &Match) -> bool {
+    matching.conds.iter().any(|cond| matches!(cond.key, Key::Header(_)) && cond.test != Test::Present)
 }

@@ -1,12 +1,14 @@
 //! Rules of a section: http-request, http-response, tcp-request, redirect, with their conditions.
 
-// Order: bandwidth, fields, refusal, counter, redirect, sample, caching & effect, address
+// Order: bandwidth, paths, fields, refusal, counter, auth, redirect, sample, caching & effect, address
 mod address;
+mod auth;
 mod bandwidth;
 mod caching;
 mod counter;
 mod effect;
 mod fields;
+mod paths;
 mod redirect;
 mod refusal;
 mod sample;
@@ -14,17 +16,19 @@ mod sample;
 pub(super) use address::{AddressRule, Verdict, verdict};
 pub(super) use bandwidth::{is_filter, unused};
 pub(super) use caching::{Caches, section as cache_section};
-pub(super) use effect::{Filter, Final, Rules, Scope, StickTables};
+pub(super) use effect::{Edit, Filter, Rules, Scope, StickTables, Tracker, User};
 pub(super) use refusal::{refuse_all, refuse_files};
+pub(super) use sample::read as sample;
 
-use super::acl::{CLIENT, Conj, condition};
+use super::acl::condition;
 use super::lexer::Item;
+use super::logic::{CLIENT, Conj, Expr};
+use super::state::{Source, State};
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
-use crate::rewriting::stripped;
+use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys};
 use address::Stage;
-use effect::{close, end, filter, stage};
-use fields::{fields, old_fields, withhold_always};
+use effect::{close, end, stage};
+use fields::Condition;
 use refusal::{Exception, allow, deny};
 
 /// Notes `track-sc` rules of a section, before its other rules are read.
@@ -42,14 +46,16 @@ pub(super) fn trackers(items: &[&Item], scope: &mut Scope<'_>, ledger: &mut Ledg
         if let Some((line, _)) = scope.tables.get(&table) {
             ledger.carried(*line);
         }
-        scope.trackers.insert(number, (item.word(at + 1).to_string(), table));
+        let split = item.words.iter().position(|word| word == "if" || word == "unless").unwrap_or(item.words.len());
+        let on = condition(item.from(split), scope.acls, scope.context);
+        scope.trackers.insert(number, Tracker { key: item.word(at + 1).to_string(), table, on });
         ledger.carried(item.line);
     }
 }
 
-/// Reads the rules of a section.
-pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> Rules {
-    let mut rules = Rules::default();
+/// Reads the rules of a section, which begin in this state.
+pub(super) fn read(items: &[&Item], scope: &Scope<'_>, state: State, ledger: &mut Ledger) -> Rules {
+    let mut rules = Rules { state, ..Rules::default() };
     // HAProxy tries rules for connections first, then `monitor-uri`, then `http-request`, and `redirect` last.
     let rank = |item: &&&Item| match (item.word(0), stage(item)) {
         ("monitor-uri", _) => 3,
@@ -78,24 +84,8 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> R
     rules
 }
 
-/// True if a rule that cannot be written refuses or diverts clients by address. `reason`: why its condition cannot be
-/// written.
-fn refuses_by_address(name: &str, reason: &str) -> bool {
-    (is_refusal(name) || name == "redirect") && reason.contains(CLIENT)
-}
-
 fn is_refusal(name: &str) -> bool {
     matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block")
-}
-
-/// True if a rule that cannot be written refuses requests without a password, a token or a permission. `reason`: why
-/// its condition cannot be written. Variables hold the decisions of scripts and agents.
-fn asks(item: &Item, name: &str, reason: &str) -> bool {
-    let proofs = ["http_auth", "jwt_verify", "jwt_query", "auth_response", "userlist"];
-    name == "auth"
-        || is_refusal(name)
-            && (reason.contains("variables")
-                || item.words.iter().any(|word| proofs.iter().any(|proof| word.contains(proof))))
 }
 
 fn is_rule(item: &Item) -> bool {
@@ -117,90 +107,193 @@ fn is_rule(item: &Item) -> bool {
     )
 }
 
-fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<Exception>, ledger: &mut Ledger) {
+/// Words of a rule before its condition, and its condition; the first of them is its name. `None` if it is no rule.
+fn parts(item: &Item) -> Option<(&[String], &[String])> {
     let skipped = match (item.word(0), item.word(1)) {
         ("http-request" | "http-response" | "http-after-response", _) => 1,
         ("tcp-request", "connection" | "content" | "session") => 2,
-        (
-            "redirect" | "block" | "reqadd" | "rspadd" | "monitor-uri" | "reqdel" | "reqidel" | "rspdel" | "rspidel",
-            _,
-        ) => 0,
-        _ => return,
+        ("tcp-request", _) => return None,
+        _ => 0,
     };
     let words = item.from(skipped);
     let split = words.iter().position(|word| word == "if" || word == "unless").unwrap_or(words.len());
-    let (words, tail) = words.split_at(split);
-    let Some(name) = words.first().map(String::as_str) else { return };
+    (split > 0).then(|| words.split_at(split))
+}
+
+fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<Exception>, ledger: &mut Ledger) {
+    let Some((words, tail)) = parts(item) else { return };
+    let name = words[0].as_str();
+    if matches!(name, "set-var" | "unset-var" | "set-var-fmt") || name.starts_with("set-var") {
+        return variable(item, words, tail, scope, rules, ledger);
+    }
     if super::known::fate("", &item.words).is_some() || name.starts_with("track-sc") {
-        return;
+        return noted(item, words, tail, scope, rules);
     }
-    if name == "cache-store" {
-        // It has a condition on responses.
-        return caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger);
+    let is_response = item.word(0).starts_with("http-response") || item.word(0).starts_with("http-after");
+    if is_response {
+        return response(item, words, tail, scope, rules, ledger);
     }
-    let conjs = match condition(tail, scope.acls) {
-        Ok(conjs) => conjs,
-        Err(_) if name == "accept" => return allow(item, tail, &[], rules, exceptions, ledger),
-        Err(reason) => {
-            let todo = "write a [[route]] for it by hand, if another condition can stand for it";
-            if refuses_by_address(name, &reason) {
-                let reason = format!("its condition cannot be written: {reason}; all clients are refused");
-                ledger.changes(item.line, reason, "write access of the [[route]] by hand");
-                return refuse_all(item, rules);
-            }
-            if asks(item, name, &reason) {
-                let reason = format!("its condition cannot be written: {reason}");
-                return close(item, &reason, &Match::default(), rules, ledger);
-            }
-            let reason = format!("its condition cannot be written: {reason}");
-            return match name {
-                "set-header" | "del-header" => withhold_always(item, words, &reason, rules, ledger),
-                _ => ledger.changes(item.line, reason, todo),
-            };
+    if let Some((is_response, line)) =
+        name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name))
+    {
+        return match is_response {
+            true => fields::of_response(item, &line, tail, false, scope, rules, ledger),
+            false => request(item, &line, tail, scope, rules, exceptions, ledger),
+        };
+    }
+    if is_old(name) {
+        return ledger.changes(
+            item.line,
+            "fields are removed by name, not by an expression",
+            "name each field in `remove`",
+        );
+    }
+    request(item, words, tail, scope, rules, exceptions, ledger);
+}
+
+fn is_old(name: &str) -> bool {
+    matches!(name, "reqadd" | "rspadd" | "reqdel" | "reqidel" | "rspdel" | "rspidel")
+}
+
+/// Notes what a rule changes that is not carried over.
+fn noted(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules) {
+    let on = viewed(item, tail, scope, rules).viewed;
+    let state = &mut rules.state;
+    match words[0].as_str() {
+        "set-method" => state.methods = state.methods.clone().or(on),
+        "set-src" => state.clients = state.clients.clone().or(on),
+        _ => {}
+    }
+}
+
+/// The condition of a rule. Requests that an `allow` took out do not fulfil it.
+fn viewed(item: &Item, tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Condition {
+    let raw = condition(tail, scope.acls, scope.context);
+    let viewed = rules.state.view(&raw, scope.context.maps);
+    match stage(item) {
+        Some(Stage::Request) => {
+            let with_allowed = viewed.and(rules.state.stopped.clone().not());
+            let viewed = with_allowed.clone().and(rules.state.allowed_clients.clone().not());
+            Condition { raw, viewed, with_allowed }
         }
+        _ => Condition { raw, with_allowed: viewed.clone(), viewed },
+    }
+}
+
+/// `set-var`.
+fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
+    let Some((name, _)) = words[0].split_once('(').map(|(_, rest)| rest.split_once(')').unwrap_or((rest, ""))) else {
+        return;
     };
+    let name = name.split(',').next().unwrap_or_default();
+    if !item.word(0).starts_with("http-request") {
+        return ledger.changes(
+            item.line,
+            "variables of responses are not available",
+            "write the value where it is used",
+        );
+    }
+    if words[0].starts_with("unset") {
+        rules.state.unset_var(name);
+        return ledger.carried(item.line);
+    }
+    let text = words[1..].join(" ");
+    let of_variable = |name: &str| rules.state.variable(name);
+    let value = match text.strip_prefix("str(").or(text.strip_prefix("bool(")).or(text.strip_prefix("int(")) {
+        Some(rest) if rest.ends_with(')') && !rest.contains(',') => {
+            Source::Text(rest.trim_end_matches(')').to_string())
+        }
+        _ => match super::samples::expression(&text, scope.context, &of_variable) {
+            Ok(text) if !rules.state.is_stale(&text, scope.context.maps) => Source::Template(text),
+            _ => Source::Unknown,
+        },
+    };
+    let on = viewed(item, tail, scope, rules).viewed;
+    match value {
+        Source::Unknown => ledger.changes(
+            item.line,
+            format!("`{text}` has no variable"),
+            "write the value where it is used: maps and functions of variables choose and change values",
+        ),
+        _ => ledger.carried(item.line),
+    }
+    rules.state.set_var(name, on, value);
+}
+
+/// A rule for responses.
+fn response(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
+    let after = item.word(0) == "http-after-response";
+    match words[0].as_str() {
+        // It has a condition on responses.
+        "cache-store" => caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger),
+        "allow" if tail.is_empty() => ledger.dropped(item.line, "responses are allowed"),
+        "allow" => ledger.changes(
+            item.line,
+            "a rule that exempts responses from later rules is not available",
+            "exclude these responses by `when` in the edits that follow",
+        ),
+        "set-bandwidth-limit" => {
+            let conjs = viewed(item, tail, scope, rules).viewed.alternatives(scope.context.maps);
+            bandwidth::enable(item, words, &conjs.unwrap_or_default(), scope, rules, ledger);
+        }
+        _ if words[0].contains("-header") || words[0].contains("-value") => {
+            fields::of_response(item, words, tail, after, scope, rules, ledger);
+        }
+        _ => {}
+    }
+}
+
+/// A rule for requests or connections.
+fn request(
+    item: &Item,
+    words: &[String],
+    tail: &[String],
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    exceptions: &mut Vec<Exception>,
+    ledger: &mut Ledger,
+) {
+    let name = words[0].as_str();
+    let condition = viewed(item, tail, scope, rules);
+    if condition.viewed == Expr::Const(false) {
+        return ledger.dropped(item.line, "its condition never holds");
+    }
+    match name {
+        "allow" | "accept" => return allow(item, &condition.viewed, rules, scope, exceptions, ledger),
+        "set-header" | "add-header" | "del-header" | "replace-header" | "replace-value" => {
+            return fields::fields(item, words, &condition, scope, rules, ledger);
+        }
+        _ if name.ends_with("-path") || name.ends_with("-pathq") || name.ends_with("-uri") || name == "set-query" => {
+            return paths::change(item, words, &condition, scope, rules, ledger);
+        }
+        _ => {}
+    }
+    // Address lists know of clients that are allowed.
+    let is_of_addresses = |conj: &Conj| AddressRule::of(conj, item.line, Stage::Request, false, 403).is_some();
+    let by_address = condition.with_allowed.alternatives(scope.context.maps);
+    let is_list = is_refusal(name) && by_address.is_ok_and(|conjs| conjs.iter().all(is_of_addresses));
+    let viewed = if is_list { &condition.with_allowed } else { &condition.viewed };
+    let Some(conjs) = conjs(item, name, viewed, scope, rules, ledger) else { return };
     if conjs.is_empty() {
         return ledger.dropped(item.line, "its condition never holds");
     }
-    let is_response = item.word(0).starts_with("http-response") || item.word(0).starts_with("http-after");
     match name {
-        "set-header" | "add-header" | "del-header" => fields(item, words, &conjs, is_response, rules, ledger),
-        "reqadd" | "rspadd" | "reqdel" | "reqidel" | "rspdel" | "rspidel" => {
-            old_fields(item, words, &conjs, rules, ledger)
-        }
-        "deny" | "reject" | "tarpit" | "silent-drop" | "block" => deny(item, &words[1..], &conjs, scope, rules, ledger),
-        "redirect" => match redirect::redirect(&words[1..]) {
+        name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
+        "redirect" => match redirect::redirect(&words[1..], scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
-        "return" => match redirect::respond(&words[1..], 200) {
+        "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
             Ok((action, fields)) => finals(item, &conjs, action, fields, rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
-            let cond = Cond::one_of(Key::Path, [item.word(1)]);
-            let conj = Conj { matching: Match::of([cond]), ..Conj::default() };
-            finals(item, &[conj], Action::respond(200), Draft::default(), rules, ledger);
-            ledger.changes(
-                item.line,
-                "the answer has no body; HAProxy sends a page",
-                "nothing, unless a monitor reads the page",
-            );
+            let page = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
+            let response = Draft::one(key!("status"), 200).with(key!("body"), page).with(key!("type"), "text/html");
+            let conj = Conj { matching: Match::of([Cond::one_of(Key::Path, [item.word(1)])]), ..Conj::default() };
+            finals(item, &[conj], Action::Respond(response), Draft::default(), rules, ledger);
         }
-        "auth" => auth(item, &words[1..], &conjs, scope, rules, ledger),
-        "allow" | "accept" => allow(item, tail, &conjs, rules, exceptions, ledger),
-        "replace-path" | "replace-pathq" | "replace-uri" => {
-            let (regex, with) = (words.get(1).map_or("", String::as_str), words.get(2).map_or("", String::as_str));
-            rewrite(item, regex, with, &conjs, rules, ledger);
-        }
-        "set-path" | "set-pathq" | "set-uri" => {
-            set_path(item, words.get(1).map_or("", String::as_str), &conjs, rules, ledger)
-        }
-        "replace-header" | "replace-value" => {
-            let todo =
-                "set the field to a fixed value with variables: request_headers or response_headers of a [[route]]";
-            ledger.changes(item.line, "values are not changed by expressions", todo);
-        }
+        "auth" => auth::auth(item, &words[1..], &conjs, scope, rules, ledger),
         "cache-use" => caching::enable(item, words.get(1).map_or("", String::as_str), &conjs, scope, rules, ledger),
         "set-bandwidth-limit" => bandwidth::enable(item, words, &conjs, scope, rules, ledger),
         "use-service" => {
@@ -209,6 +302,43 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         }
         _ => {}
     }
+}
+
+/// Alternatives of the condition of a rule. A refusal whose condition cannot be written is for all requests that may fulfil
+/// it; `None` if a rule is left out.
+fn conjs(
+    item: &Item,
+    name: &str,
+    viewed: &Expr,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) -> Option<Vec<Conj>> {
+    let maps = scope.context.maps;
+    let reason = match viewed.alternatives(maps) {
+        Ok(conjs) => return Some(conjs),
+        Err(reason) => format!("its condition cannot be written: {reason}"),
+    };
+    // A redirect of unknown clients keeps them out.
+    let refuses = is_refusal(name) && !answers(item) || name == "auth" || name == "redirect" && reason.contains(CLIENT);
+    if !refuses {
+        let todo = "write a [[route]] for it by hand, if another condition can stand for it";
+        ledger.changes(item.line, reason, todo);
+        return None;
+    }
+    match viewed.widened().alternatives(maps) {
+        Ok(conjs) if conjs.iter().all(Conj::is_plain) => {
+            conjs.iter().for_each(|conj| close(item, &reason, &conj.matching, rules, ledger));
+        }
+        _ => close(item, &reason, &Match::default(), rules, ledger),
+    }
+    None
+}
+
+/// True for a response that refuses nothing.
+fn answers(item: &Item) -> bool {
+    let status = item.words.iter().position(|word| word == "status").map(|at| item.word(at + 1));
+    item.words.iter().any(|word| word == "return") && status.is_none_or(|status| status < "400")
 }
 
 /// Adds a rule that ends a request, for each alternative of its condition.
@@ -235,70 +365,8 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &m
 fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
     let by_client =
         |conj: &&Conj| !conj.client_files.is_empty() || conj.matching.conds.iter().any(|cond| cond.key == Key::Client);
-    let kept_out: Vec<Conj> = conjs.iter().filter(by_client).cloned().collect();
+    let refuses = item.words.iter().any(|word| word == "return") && !answers(item);
+    let kept_out: Vec<Conj> = conjs.iter().filter(|conj| refuses || by_client(conj)).cloned().collect();
     deny(item, &[], &kept_out, scope, rules, ledger);
     ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
-}
-
-fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
-    let realm = words.iter().position(|word| word == "realm").and_then(|at| words.get(at + 1));
-    ledger.carried(item.line);
-    for conj in conjs {
-        let [(list, true)] = conj.auth.as_slice() else {
-            let reason = "its condition does not ask for the passwords of one userlist";
-            close(item, reason, &conj.matching, rules, ledger);
-            continue;
-        };
-        let file = format!("{list}.htpasswd");
-        for line in scope.userlists.get(list).into_iter().flatten() {
-            let todo = format!("write NAME:HASH into {file} for each user");
-            ledger.changes(*line, "passwords are read from a file of htpasswd", todo);
-        }
-        let mut set = Draft::one(key!("basic_auth.file"), file);
-        if let Some(realm) = realm {
-            set.put(key!("basic_auth.realm"), realm.as_str());
-        }
-        // HAProxy forwards the credentials too.
-        set.put(key!("basic_auth.keep"), true);
-        rules.filters.push(Filter { line: item.line, matching: conj.matching.clone(), set, strip: None });
-    }
-}
-
-fn rewrite(item: &Item, regex: &str, with: &str, conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
-    let Some(prefix) = stripped(regex, with) else {
-        let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } or { path = \"/x/{id}\" } in a [[route]]";
-        return ledger.changes(item.line, "paths are not rewritten by expressions", todo);
-    };
-    ledger.carried(item.line);
-    let reason = format!("prefixes are taken away by segment: {prefix} itself becomes /, and {prefix}x stays");
-    ledger.changes(item.line, reason, "nothing, unless clients ask for these two paths");
-    let below = Match::of([Cond::new(Key::Path, Test::Below(prefix.clone()))]);
-    for conj in conjs.iter().filter(|conj| conj.is_plain()) {
-        let Ok(matching) = conj.matching.and(&below) else { continue };
-        let set = Draft::one(key!("strip_prefix"), true);
-        rules.filters.push(Filter { line: item.line, matching, set, strip: Some(prefix.clone()) });
-    }
-}
-
-fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
-    if let Some(inner) = value.strip_prefix("%[path,regsub(").and_then(|rest| rest.strip_suffix(")]")) {
-        let inner = inner.replace(['"', '\''], "");
-        let (regex, with) = inner.split_once(',').unwrap_or((&inner, ""));
-        // Only the beginning of the path is replaced.
-        let prefix = regex.trim_start_matches('^').trim_end_matches('/');
-        let fits = regex.starts_with("^/") && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_~".contains(&b));
-        if fits && matches!(with, "/" | "") {
-            return rewrite(item, &format!("^{prefix}/(.*)"), "/\\1", conjs, rules, ledger);
-        }
-    }
-    if let Some(above) = value.strip_suffix("%[path]").filter(|above| above.starts_with('/')) {
-        let set = Draft::one(key!("rewrite.path"), format!("{}{{path}}", above.trim_end_matches('/')));
-        return filter(item, conjs, &set, rules, ledger);
-    }
-    match sample::read(value) {
-        Ok(text) if text.text.starts_with('/') && !text.has_query => {
-            filter(item, conjs, &Draft::one(key!("rewrite.path"), text.text), rules, ledger);
-        }
-        _ => ledger.changes(item.line, "the path cannot be made of this", "rewrite of a [[route]] sets it"),
-    }
 }

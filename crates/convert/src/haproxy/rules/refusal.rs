@@ -4,8 +4,8 @@ use super::address::{AddressRule, Stage, Verdict, verdict};
 use super::counter::limit;
 use super::effect::{Filter, Rules, Scope, close, end, stage};
 use super::redirect;
-use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::Item;
+use crate::haproxy::logic::{Conj, Expr};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, Key, Match, Value};
 use crate::protection;
@@ -49,7 +49,7 @@ pub(crate) fn deny(
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
-    let (action, set) = match redirect::respond(words, 403) {
+    let (action, set) = match redirect::respond(words, default_status(item), scope, &rules.state) {
         Ok(found) => found,
         Err(reason) => {
             ledger.changes(item.line, format!("{reason}: refused by 403"), "write the response of a [[route]] by hand");
@@ -96,13 +96,14 @@ pub(crate) fn deny(
             refuse_files(item, conj, refusal, rules, ledger);
             continue;
         }
-        if !conj.auth.is_empty() {
-            close(item, "its condition asks for a password", &conj.matching, rules, ledger);
+        if let ([(list, true)], true) = (conj.auth.as_slice(), conj.client_files.is_empty()) {
+            ledger.changes(item.line, "requests without a password get a 401", "nothing, unless clients depend on it");
+            super::auth::require(item, list, None, &conj.matching, scope, rules, ledger);
             continue;
         }
         if !conj.is_plain() {
-            let todo = "write access or limits in a [[route]]";
-            ledger.changes(item.line, "its condition asks for a list in a file or counters beside other things", todo);
+            let reason = "its condition asks for a password, a list in a file or counters beside other things";
+            close(item, reason, &conj.matching, rules, ledger);
             continue;
         }
         if conj.matching.conds.is_empty() && item.word(0) == "tcp-request" {
@@ -123,7 +124,7 @@ pub(crate) fn deny(
 pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
     let mut set = Draft::default();
     protection::shut(&mut set);
-    rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
+    rules.filters.push(Filter::new(item.line, Match::default(), set, rules));
 }
 
 /// Refuses clients by lists in files, where other conditions hold as well.
@@ -135,49 +136,61 @@ pub(crate) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
     match rule.map(|rule| verdict(&[&[rule]])) {
         Some(Verdict::Lists(access, _)) => {
             let set = Draft::one(key!("access"), access);
-            rules.filters.push(Filter { line: item.line, matching, set, strip: None });
+            rules.filters.push(Filter::new(item.line, matching, set, rules));
         }
         Some(Verdict::Open) => {}
         Some(Verdict::Unknown) | None => {
             let mut set = Draft::default();
             protection::shut(&mut set);
-            rules.filters.push(Filter { line: item.line, matching, set, strip: None });
+            rules.filters.push(Filter::new(item.line, matching, set, rules));
             ledger.changes(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
         }
     }
 }
 
-/// An exception from the rules behind it. That from rules on addresses is exact; others do not know of it.
+/// Status of a refusal that names none.
+fn default_status(item: &Item) -> u64 {
+    if item.words.iter().any(|word| word == "tarpit") { 500 } else { 403 }
+}
+
+/// An exception from the rules behind it. Address lists of routes know of exceptions by the client's address alone; other
+/// rules exclude its requests.
 pub(crate) fn allow(
     item: &Item,
-    tail: &[String],
-    conjs: &[Conj],
+    viewed: &Expr,
     rules: &mut Rules,
+    scope: &Scope<'_>,
     exceptions: &mut Vec<Exception>,
     ledger: &mut Ledger,
 ) {
     let Some(stage) = stage(item) else {
-        let todo = "exclude these requests in the rules that follow: not = { ... } in the match of their routes";
-        return match tail.is_empty() {
-            true => ledger.dropped(item.line, "responses are allowed"),
-            false => ledger.changes(item.line, "a rule that exempts responses from later rules is not available", todo),
-        };
+        return ledger.dropped(item.line, "responses are allowed");
     };
-    let is_request = stage == Stage::Request;
-    // Versions of HTTP are taken for granted, which is safe in refusals only.
-    let is_exact = !tail.iter().any(|word| word.trim_start_matches('!').starts_with("HTTP"));
+    let conjs = viewed.alternatives(scope.context.maps);
     let rule = |conj: &Conj| AddressRule::of(conj, item.line, stage, true, 403);
-    let all: Vec<AddressRule> = conjs.iter().filter(|_| is_exact).filter_map(rule).collect();
-    if tail.is_empty() {
+    let all: Vec<AddressRule> = conjs.iter().flatten().filter_map(rule).collect();
+    let is_exact = conjs.as_ref().is_ok_and(|conjs| conjs.len() == all.len());
+    let is_request = stage == Stage::Request;
+    if is_request {
+        match (viewed.reason(), is_exact) {
+            (Some(reason), _) => {
+                let reason = format!("its condition cannot be written: {reason}; it exempts no request");
+                return ledger.changes(item.line, reason, "exclude its requests in the rules that follow");
+            }
+            (None, true) => {
+                rules.addresses.extend(all);
+                rules.state.allowed_clients = rules.state.allowed_clients.clone().or(viewed.clone());
+            }
+            (None, false) => rules.state.stopped = rules.state.stopped.clone().or(viewed.clone()),
+        }
+        return ledger.carried(item.line);
+    }
+    if *viewed == Expr::Const(true) {
         rules.addresses.extend(all);
-        let reason = match is_request {
-            true => "requests are allowed unless a rule refuses them",
-            false => "connections are accepted unless a limit refuses them",
-        };
-        return ledger.dropped(item.line, reason);
+        return ledger.dropped(item.line, "connections are accepted unless a limit refuses them");
     }
     let all: Vec<AddressRule> = all.into_iter().filter(|rule| !rule.is_unconditional()).collect();
-    let carried = !all.is_empty() && all.len() == conjs.len();
+    let carried = is_exact && !all.is_empty();
     rules.addresses.extend(all);
-    exceptions.push(Exception { line: item.line, stage, carried, is_needed: is_request && !carried });
+    exceptions.push(Exception { line: item.line, stage, carried, is_needed: false });
 }

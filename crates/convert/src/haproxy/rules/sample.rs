@@ -1,26 +1,8 @@
 //! Values with samples, `%[src]` and `%ci`, in the spelling of evenkeel: `{client.ip}`.
 
+use crate::haproxy::samples::{self, Context};
+use crate::haproxy::state::State;
 use crate::model::braced;
-
-/// Samples without arguments, and the variable for each.
-const SAMPLES: &[(&str, &str)] = &[
-    ("src", "{client.ip}"),
-    ("src_port", "{client.port}"),
-    ("dst_port", "{port}"),
-    ("method", "{method}"),
-    ("path", "{path}"),
-    ("query", "{query}"),
-    ("unique-id", "{request_id}"),
-    ("ssl_fc_protocol", "{tls.version}"),
-    ("ssl_fc_cipher", "{tls.cipher}"),
-    ("ssl_fc_sni", "{tls.server_name}"),
-    ("ssl_c_s_dn", "{tls.client.subject}"),
-    ("date", "{time.unix}"),
-    ("status", "{status}"),
-    ("be_name", "{pool}"),
-    ("srv_name", "{endpoint}"),
-    ("capture.req.method", "{method}"),
-];
 
 /// Letters of log formats, and the variable for each.
 const LETTERS: &[(&str, &str)] = &[
@@ -28,6 +10,8 @@ const LETTERS: &[(&str, &str)] = &[
     ("%cp", "{client.port}"),
     ("%fp", "{port}"),
     ("%HM", "{method}"),
+    ("%HU", "{request_uri}"),
+    ("%HQ", "{query}"),
     ("%ID", "{request_id}"),
     ("%HP", "{path}"),
     ("%sslv", "{tls.version}"),
@@ -37,22 +21,12 @@ const LETTERS: &[(&str, &str)] = &[
     ("%ST", "{status}"),
 ];
 
-/// Samples that are a path with its query.
-const WITH_QUERY: &[&str] = &["capture.req.uri", "url", "pathq"];
-
-/// A value with its variables, and whether a variable in it has the query as well.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Text {
-    pub text: String,
-    pub has_query: bool,
-}
-
-/// Reads a value.
+/// Reads a value as it is where a rule is: samples of what a rule before it changed have no variable.
 ///
 /// # Errors
 /// Sample that has no variable.
-pub(crate) fn read(value: &str) -> Result<Text, String> {
-    let (mut out, mut rest, mut has_query) = (String::new(), value, false);
+pub(crate) fn read(value: &str, context: &Context<'_>, state: &State) -> Result<String, String> {
+    let (mut out, mut rest) = (String::new(), value);
     while let Some(at) = rest.find('%') {
         out.push_str(&braced(&rest[..at]));
         rest = &rest[at..];
@@ -60,19 +34,13 @@ pub(crate) fn read(value: &str) -> Result<Text, String> {
             out.push('%');
             rest = after;
         } else if let Some(inner) = rest.strip_prefix("%[") {
-            let end = inner.find(']').ok_or("a bracket is not closed")?;
-            let sample = inner[..end].trim();
-            if WITH_QUERY.contains(&sample) {
-                has_query = true;
-                out.push_str("{path}");
-            } else {
-                out.push_str(&variable(sample).ok_or_else(|| format!("`%[{sample}]` has no variable"))?);
-            }
+            let end = closing(inner).ok_or("a bracket is not closed")?;
+            out.push_str(&variable(&inner[..end], context, state)?);
             rest = &inner[end + 1..];
         } else if let Some((letters, variable)) =
             LETTERS.iter().filter(|(letters, _)| rest.starts_with(letters)).max_by_key(|(letters, _)| letters.len())
         {
-            out.push_str(variable);
+            out.push_str(&unchanged(variable, letters, context, state)?);
             rest = &rest[letters.len()..];
         } else {
             let end = rest[1..].find(|c: char| !c.is_ascii_alphanumeric()).map_or(rest.len(), |n| n + 1);
@@ -80,51 +48,64 @@ pub(crate) fn read(value: &str) -> Result<Text, String> {
         }
     }
     out.push_str(&braced(rest));
-    Ok(Text { text: out, has_query })
+    Ok(out)
 }
 
-fn variable(sample: &str) -> Option<String> {
-    let (sample, converters) = match sample.split_once("),") {
-        Some((before, converters)) => (format!("{before})"), converters),
-        None => match sample.split_once(',') {
-            Some((before, converters)) if !before.contains('(') => (before.to_string(), converters),
-            _ => (sample.to_string(), ""),
-        },
-    };
-    let sample = sample.strip_prefix("req.").unwrap_or(&sample);
-    if !matches!(converters, "" | "lower" | "host_only" | "field(1,:)") {
-        return None;
+/// Place of the bracket that closes a sample, which may have brackets in parentheses.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.char_indices().find_map(|(at, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (c == ']' && depth == 0).then_some(at)
+    })
+}
+
+fn variable(sample: &str, context: &Context<'_>, state: &State) -> Result<String, String> {
+    let sample = last_of_field(sample.trim());
+    let text = samples::expression(&sample, context, &|name| state.variable(name))?;
+    unchanged(&text, &sample, context, state)
+}
+
+fn unchanged(text: &str, sample: &str, context: &Context<'_>, state: &State) -> Result<String, String> {
+    match state.is_stale(text, context.maps) {
+        true => Err(format!("`{sample}` reads what a rule before it has changed")),
+        false => Ok(text.to_string()),
     }
-    if let Some((name, argument)) = sample.split_once('(') {
-        let argument = argument.trim_end_matches(')').split(',').next()?;
-        return match name {
-            "hdr" | "fhdr" if argument.eq_ignore_ascii_case("host") => Some("{host}".to_string()),
-            "hdr" | "fhdr" => Some(format!("{{header.{argument}}}")),
-            "cook" | "cookie" => Some(format!("{{cookie.{argument}}}")),
-            "url_param" | "urlp" => Some(format!("{{query.{argument}}}")),
-            "ssl_c_s_dn" => None,
-            "str" => Some(braced(argument)),
-            _ => None,
-        };
-    }
-    SAMPLES.iter().find(|(name, _)| *name == sample).map(|(_, variable)| variable.to_string())
+}
+
+/// The sample of a field with a converter for its last element, which is what `hdr` has in a value.
+fn last_of_field(sample: &str) -> String {
+    let bare = sample.strip_prefix("req.").unwrap_or(sample);
+    let (name, rest) = bare.split_once(')').unwrap_or((bare, ""));
+    let is_list = name.starts_with("hdr(") && !name.contains(',') && !name.eq_ignore_ascii_case("hdr(host");
+    if is_list { format!("{name}),last{rest}") } else { sample.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Maps;
+    use evenkeel_config::NoFiles;
 
     #[test]
     fn samples_become_variables() {
+        let maps = Maps::default();
+        let context = Context { maps: &maps, files: &NoFiles, port: None };
+        let read = |value: &str| read(value, &context, &State::default());
         for (value, text) in [
             ("https", "https"),
             ("%[src]", "{client.ip}"),
             ("a %ci:%cp b", "a {client.ip}:{client.port} b"),
             ("max-age={1} 5%%", "max-age={{1}} 5%"),
-            ("https://%[hdr(host)]%[capture.req.uri]", "https://{host}{path}"),
-            ("%[req.hdr(X-A),lower]", "{header.X-A}"),
+            ("https://%[hdr(host)]%[capture.req.uri]", "https://{header.Host}{request_uri}"),
+            ("%[req.hdr(X-A),lower]", "{header.X-A|field(-1,',')|lower}"),
+            ("%[path,field(2,/)]", "{path|field(2,/)}"),
         ] {
-            assert_eq!(read(value).map(|read| read.text), Ok(text.to_string()), "{value}");
+            assert_eq!(read(value), Ok(text.to_string()), "{value}");
         }
         assert!(
             read("%[lua.x]").is_err()

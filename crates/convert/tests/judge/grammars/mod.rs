@@ -1,5 +1,7 @@
 //! Grammars of random configurations, for each program.
 
+mod caddy;
+mod envoy;
 mod haproxy;
 mod nginx;
 
@@ -31,4 +33,37 @@ impl Grammar {
     pub fn whole(&self, text: &str) -> String {
         self.around.replace("@CONFIG@", text)
     }
+}
+
+/// A path without empty and dot segments, with unreserved characters decoded, and its query.
+fn normal(target: &str) -> String {
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut plain = String::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain += before;
+        let byte = after.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
+            Some(byte) => plain.push(char::from(byte)),
+            None => plain += &format!("%{}", after.get(..2).unwrap_or("")),
+        }
+        rest = after.get(2..).unwrap_or("");
+    }
+    plain += rest;
+    let mut segments: Vec<&str> = Vec::new();
+    let all: Vec<&str> = plain.split('/').collect();
+    for (n, segment) in all.iter().enumerate() {
+        let is_last = n + 1 == all.len();
+        match *segment {
+            "." | "" if !is_last => {}
+            ".." => drop(segments.pop()),
+            "." => segments.push(""),
+            segment => segments.push(segment),
+        }
+    }
+    format!(
+        "/{}{}",
+        segments.join("/"),
+        query.filter(|query| !query.is_empty()).map_or(String::new(), |query| format!("?{query}"))
+    )
 }

@@ -56,7 +56,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         let is_own = side.seen.is_none();
         let Ok(answer) = &mut side.answer else { continue };
         for (name, value) in &mut answer.fields {
-            *value = value.replace(host, &plain_host(host));
+            *value = value.replace(host, &plain_host(host)).replace(host.trim_end_matches('.'), &plain_host(host));
             *value = value.replace(", charset=\"UTF-8\"", "");
             if is_own && name == "content-type" && value == "text/plain; charset=utf-8" {
                 *value = "text/plain".into();

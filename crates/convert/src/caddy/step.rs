@@ -1,0 +1,98 @@
+//! Directives of a site as steps in the order in which Caddy runs them, and the requests that they concern.
+
+use super::fields::Edit;
+use crate::ledger::Line;
+use crate::model::{Action, Draft, Match, RouteKeys};
+
+/// Requests that a directive concerns: any of the alternatives.
+#[derive(Clone, Debug)]
+pub(super) struct When {
+    pub any: Vec<Match>,
+    /// False if some conditions cannot be written: the directive concerns only some of the requests.
+    pub is_exact: bool,
+}
+
+impl When {
+    pub fn always() -> When {
+        When { any: vec![Match::default()], is_exact: true }
+    }
+
+    /// Some requests, it is not known which.
+    pub fn unknown() -> When {
+        When { is_exact: false, ..When::always() }
+    }
+}
+
+/// A directive that has been read.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub when: When,
+    pub effect: Effect,
+    /// Of the directives of a group, a request meets the first one alone.
+    pub group: Option<usize>,
+    /// True if it may refuse requests, which it then does even if it is not carried over.
+    pub refuses: bool,
+    pub line: Line,
+}
+
+impl Step {
+    /// Adds a directive with the same matcher.
+    pub fn also(&mut self, other: Step) {
+        let alone = |step: Step| Step { when: When { any: vec![Match::default()], ..step.when }, group: None, ..step };
+        let refuses = self.refuses || other.refuses;
+        if !matches!(self.effect, Effect::Several(_)) {
+            let effect = Effect::Several(vec![alone(self.clone())]);
+            self.effect = effect;
+        }
+        if let Effect::Several(steps) = &mut self.effect {
+            steps.push(alone(other));
+        }
+        self.refuses = refuses;
+    }
+}
+
+/// A change to the path of requests.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Strip(String),
+    /// A path and a query, in evenkeel's spelling.
+    To {
+        path: Option<String>,
+        query: Option<String>,
+    },
+    Search {
+        search: String,
+        to: String,
+    },
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    Set(RouteKeys),
+    Request(Vec<Edit>),
+    Response(Vec<Edit>),
+    Path(Change),
+    /// Directives with one matcher, which is asked once.
+    Several(Vec<Step>),
+    Block {
+        steps: Vec<Step>,
+        strip: Option<String>,
+    },
+    End {
+        action: Action,
+        set: RouteKeys,
+        request: Vec<Edit>,
+        response: Vec<Edit>,
+        is_error: bool,
+    },
+    /// All clients are refused.
+    Shut,
+    Nothing,
+}
+
+impl Effect {
+    pub fn end(action: Action) -> Effect {
+        Effect::End { action, set: Draft::default(), request: Vec::new(), response: Vec::new(), is_error: false }
+    }
+}

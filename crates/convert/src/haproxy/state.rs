@@ -1,0 +1,252 @@
+//! What the rules of a section have changed so far: fields, the path, variables, and requests that an `allow` took out.
+//! Conditions of later rules are read as conditions on the request as the client sent it.
+
+use super::acl::is_of_field;
+use super::criteria::Atom;
+use super::logic::Expr;
+use crate::model::{Cond, Draft, Key, Maps, Test};
+use evenkeel_config::plan;
+use std::collections::BTreeMap;
+
+/// Value that a rule gives to a field or a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Source {
+    Text(String),
+    /// Text with variables of the request as the client sent it.
+    Template(String),
+    Unknown,
+}
+
+/// Change of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Change {
+    Set(Source),
+    Add(Source),
+    Delete,
+    /// Any other change of a field that is there.
+    Replace,
+}
+
+/// Change of the path.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum PathChange {
+    Fixed(String),
+    /// The beginning `from` becomes `to`.
+    Prefix {
+        from: String,
+        to: String,
+    },
+    Unknown,
+}
+
+/// Changes so far, each with its condition on the request as the client sent it.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// Requests for which the rules of the section have ended.
+    pub stopped: Expr,
+    /// Requests that an `allow` of client addresses took out. Address lists of routes know of them.
+    pub allowed_clients: Expr,
+    fields: BTreeMap<String, Vec<(Expr, Change)>>,
+    pub paths: Vec<(Expr, PathChange)>,
+    vars: BTreeMap<String, Vec<(Expr, Source)>>,
+    /// Conditions of rules that change the method, the query or the client's address.
+    pub methods: Expr,
+    pub queries: Expr,
+    pub clients: Expr,
+}
+
+impl Default for State {
+    fn default() -> State {
+        let never = || Expr::Const(false);
+        State {
+            stopped: never(),
+            allowed_clients: never(),
+            fields: BTreeMap::new(),
+            paths: Vec::new(),
+            vars: BTreeMap::new(),
+            methods: never(),
+            queries: never(),
+            clients: never(),
+        }
+    }
+}
+
+const CHANGED: &str = "a rule before it changes what it asks for";
+
+impl State {
+    /// The state in which the rules of a backend begin.
+    pub fn of_backend(&self) -> State {
+        State { stopped: Expr::Const(false), allowed_clients: Expr::Const(false), ..self.clone() }
+    }
+
+    pub fn change_field(&mut self, name: &str, on: Expr, change: Change) {
+        self.fields.entry(name.to_ascii_lowercase()).or_default().push((on, change));
+    }
+
+    pub fn set_var(&mut self, name: &str, on: Expr, value: Source) {
+        self.vars.entry(name.to_string()).or_default().push((on, value));
+    }
+
+    pub fn unset_var(&mut self, name: &str) {
+        self.vars.remove(name);
+    }
+
+    pub fn is_changed(&self, name: &str) -> bool {
+        self.fields.contains_key(&name.to_ascii_lowercase())
+    }
+
+    /// The text of a variable that has the same value for every request, with variables of evenkeel.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        match self.vars.get(name)?.as_slice() {
+            [(Expr::Const(true), Source::Text(text))] => Some(crate::model::braced(text)),
+            [(Expr::Const(true), Source::Template(text))] => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// True if a text with variables reads a part of the request that a rule has changed.
+    pub fn is_stale(&self, text: &str, maps: &Maps) -> bool {
+        let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
+        if has(&["{path", "{request_uri"]) && !self.paths.is_empty()
+            || has(&["{query", "{request_uri"]) && self.queries != Expr::Const(false)
+            || has(&["{method"]) && self.methods != Expr::Const(false)
+            || has(&["{client."]) && self.clients != Expr::Const(false)
+            || has(&["{host"]) && self.is_changed("host")
+            || has(&["{cookie."]) && self.is_changed("cookie")
+        {
+            return true;
+        }
+        let named = |start: &str| -> Vec<String> {
+            let ends = |rest: &str| rest.split(['}', '|']).next().unwrap_or_default().to_string();
+            text.split(start).skip(1).map(ends).collect()
+        };
+        named("{header.").iter().any(|name| self.is_changed(name))
+            || named("{map.").iter().any(|name| self.is_stale(&maps.input(name), maps))
+    }
+
+    /// True if a test reads a field that has been changed, so that it reads another value now.
+    pub fn reads_changed(&self, atom: &Atom, maps: &Maps) -> bool {
+        match atom {
+            Atom::Is(Cond { key: Key::Map(name), .. }) => self.is_stale(&maps.input(name), maps),
+            atom => self.fields.keys().any(|name| is_of_field(atom, name)),
+        }
+    }
+
+    /// A condition as one on the request as the client sent it.
+    pub fn view(&self, condition: &Expr, maps: &Maps) -> Expr {
+        condition.map(&|atom| self.view_atom(atom, maps))
+    }
+
+    fn view_atom(&self, atom: &Atom, maps: &Maps) -> Expr {
+        let plain = || Expr::from(atom.clone());
+        let unless =
+            |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
+        match atom {
+            Atom::Var(name, test) => {
+                let changes = self.vars.get(name).into_iter().flatten();
+                changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
+            }
+            Atom::Is(Cond { key: Key::Path, test, .. }) => {
+                self.paths.iter().fold(plain(), |before, (on, change)| choose(on, path_is(change, test), before))
+            }
+            Atom::Is(Cond { key: Key::Map(name), .. }) => match self.is_stale(&maps.input(name), maps) {
+                true => Expr::unknown(CHANGED),
+                false => plain(),
+            },
+            Atom::Is(Cond { key: Key::Method, .. }) => unless(&self.methods),
+            Atom::Is(Cond { key: Key::Query(_), .. }) => unless(&self.queries),
+            Atom::Is(Cond { key: Key::Client, .. }) | Atom::ClientFile(_) => unless(&self.clients),
+            Atom::Unknown(_) | Atom::Rate(_) => plain(),
+            _ => {
+                let changes = self.fields.iter().find(|(name, _)| is_of_field(atom, name));
+                changes.into_iter().flat_map(|(_, changes)| changes).fold(plain(), |before, (on, change)| {
+                    let now = field_is(change, atom, &before, maps);
+                    choose(on, now, before)
+                })
+            }
+        }
+    }
+}
+
+/// `now` for requests with the condition, and `before` for others.
+fn choose(on: &Expr, now: Expr, before: Expr) -> Expr {
+    on.clone().and(now).or(on.clone().not().and(before))
+}
+
+/// True for a text that passes a test; `None` if that takes an expression.
+fn takes(test: &Test, text: &str) -> Option<bool> {
+    match test {
+        Test::OneOf(values) => Some(values.iter().any(|value| value == text)),
+        Test::Begins(start) => Some(text.starts_with(start.as_str())),
+        Test::Ends(end) => Some(text.ends_with(end.as_str())),
+        Test::Contains(part) => Some(text.contains(part.as_str())),
+        Test::Present => Some(true),
+        Test::Below(_) | Test::Regex(_) | Test::Search(_) => None,
+    }
+}
+
+fn known(verdict: Option<bool>) -> Expr {
+    verdict.map_or_else(|| Expr::unknown(CHANGED), Expr::Const)
+}
+
+fn value_is(value: &Source, test: &Test, maps: &Maps) -> Expr {
+    match value {
+        Source::Text(text) => known(takes(test, text)),
+        Source::Unknown => Expr::unknown(CHANGED),
+        Source::Template(from) => {
+            let cond = Cond::new(Key::Map(map_of(from, maps)), test.clone());
+            match *test {
+                Test::Below(_) => Expr::unknown(CHANGED),
+                _ => cond.into(),
+            }
+        }
+    }
+}
+
+/// Name of a map with the value of a text: the map that the text is, or a map of the whole text.
+fn map_of(from: &str, maps: &Maps) -> String {
+    let inner = from.strip_prefix("{map.").and_then(|rest| rest.strip_suffix('}'));
+    if let Some(name) = inner.filter(|name| !name.contains(['{', '|'])) {
+        return name.to_string();
+    }
+    // Its only row says the same as the default.
+    let mut rows = crate::model::Entries::default();
+    rows.set("-", "-");
+    let map: Draft<plan::Map> = Draft::one(key!("from"), from).with(key!("rows"), rows).with(key!("default"), from);
+    maps.name(&format!("value-{}", from.trim_matches(['{', '}'])), &map)
+}
+
+fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
+    let is = |value: &Source| match (atom, value) {
+        (Atom::Field(test), Source::Text(text)) => known(test.takes(text)),
+        (Atom::Is(Cond { key: Key::Host, test, .. }), Source::Text(text)) => known(takes(test, text)),
+        (Atom::Is(Cond { test, .. }), value) => value_is(value, test, maps),
+        _ => Expr::unknown(CHANGED),
+    };
+    let asks_presence = matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
+    match change {
+        Change::Set(value) => is(value),
+        Change::Add(value) => before.clone().or(is(value)),
+        Change::Delete => Expr::Const(false),
+        Change::Replace if asks_presence => before.clone(),
+        Change::Replace => Expr::unknown(CHANGED),
+    }
+}
+
+fn path_is(change: &PathChange, test: &Test) -> Expr {
+    let is = |test: Test| Expr::from(Cond::new(Key::Path, test));
+    let moved =
+        |text: &String, from: &String, to: &String| text.strip_prefix(to.as_str()).map(|rest| format!("{from}{rest}"));
+    match (change, test) {
+        (PathChange::Fixed(path), test) => known(takes(test, path)),
+        (PathChange::Prefix { from, to }, Test::OneOf(paths)) => {
+            let each = paths.iter().filter_map(|path| moved(path, from, to));
+            Expr::any(each.map(|path| is(Test::OneOf(vec![path]))))
+        }
+        (PathChange::Prefix { from, to }, Test::Begins(text)) => match moved(text, from, to) {
+            Some(text) => is(Test::Begins(text)),
+            None => Expr::Const(to.starts_with(text.as_str())),
+        },
+        (PathChange::Unknown | PathChange::Prefix { .. }, _) => Expr::unknown(CHANGED),
+    }
+}
