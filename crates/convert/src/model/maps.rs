@@ -96,8 +96,8 @@ impl Maps {
     }
 
     /// Maps that a text names, which is the rest of the file. It is not asked for if there are no maps.
-    pub fn used_in(self, text: impl FnOnce() -> String) -> Vec<(String, Draft<plan::Map>)> {
-        let all = self.0.into_inner();
+    pub fn used_in(&self, text: impl FnOnce() -> String) -> Vec<(String, Draft<plan::Map>)> {
+        let all = self.0.take();
         if all.is_empty() {
             return all;
         }

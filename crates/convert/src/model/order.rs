@@ -44,7 +44,7 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<
 }
 
 /// Numbers routes that are as specific as an earlier route, so that the earlier route wins.
-fn break_ties(routes: &mut [Route]) {
+pub(crate) fn break_ties(routes: &mut [Route]) {
     let mut orders: Vec<u64> = Vec::new();
     let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
     let wanted: Vec<Match> = routes.iter().map(|route| wanted(&route.matching)).collect();

@@ -72,17 +72,29 @@ pub(super) fn redirect(
     if !keeps {
         return Ok(table.with(key!("to"), url));
     }
-    let at = rest.find('/').unwrap_or(rest.len());
+    let at = rest.find('/').or_else(|| rest.find("{path}")).unwrap_or(rest.len());
     let (host, path) = rest.split_at(at);
     let (host, port) = match host.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse::<u64>().map_err(|_| "its port is not a number")?),
-        None => (host, if scheme == "https" { 443 } else { 80 }),
+        Some((host, port)) => (host, Some(port.parse::<u64>().map_err(|_| "its port is not a number")?)),
+        // The scheme of the client keeps its port.
+        None => (host, (scheme == "http").then_some(80)),
     };
     if scheme.contains('{') {
         return Err("its scheme and its query come from the request".into());
     }
-    let table = table.with(key!("scheme"), scheme).with(key!("host"), host).with(key!("port"), port);
-    Ok(if path.is_empty() { table } else { table.with(key!("path"), path) })
+    let mut table = table.with(key!("scheme"), scheme);
+    if host != "{host}" {
+        table.put(key!("host"), host);
+    }
+    if let Some(port) = port {
+        table.put(key!("port"), port);
+    }
+    match path {
+        "{path}" => {}
+        "" => drop(table.put(key!("path"), "/")),
+        path => drop(table.put(key!("path"), path)),
+    }
+    Ok(table)
 }
 
 /// A redirect to a path of the server itself, which NGINX writes with the host of the request and its own port.
@@ -92,7 +104,11 @@ fn own(table: Draft<Redirect>, path: &str, keeps: bool, levels: &[&[Directive]],
         return table.with(key!("to"), path);
     }
     let port = if is_off("port_in_redirect") { 80 } else { port };
-    let mut table = table.with(key!("port"), u64::from(port)).with(key!("path"), path);
+    let mut table = table.with(key!("path"), path);
+    // Clients of the usual ports are asked at these.
+    if is_off("port_in_redirect") || !matches!(port, 80 | 443) {
+        table.put(key!("port"), u64::from(port));
+    }
     if !keeps {
         table.put(key!("keep_query"), false);
     }

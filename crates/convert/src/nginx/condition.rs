@@ -113,8 +113,8 @@ fn by_table(operand: &str, regex: &str, scope: &Scope) -> Result<Truth, String> 
     if from.contains("{path.") || from.contains("{1}") {
         return Err("it compares a group of an expression".into());
     }
-    let name = scope.tables.matched(&from, regex);
-    Ok(Truth::When(vec![Cond::one_of(Key::Map(name), ["yes"])]))
+    let cond = scope.tables.tests.fits("test", &from, "regex", &[regex.to_string()], false);
+    Ok(Truth::When(vec![cond]))
 }
 
 fn truth(operand: &str, scope: &Scope) -> Result<Truth, String> {

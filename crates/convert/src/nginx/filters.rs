@@ -131,11 +131,9 @@ fn request_field(directive: &Directive, forward: &Forward, scope: &Scope, set: &
     let lower = name.to_ascii_lowercase();
     match (lower.as_str(), value) {
         ("host", "$http_host") => {
-            set.put(key!("send_host"), "client");
             return world.ledger.dropped(line, "Host passes as it came");
         }
         ("host", "$host" | "$host:$server_port" | "$http_host:$server_port") => {
-            set.put(key!("send_host"), "client");
             return world
                 .ledger
                 .dropped(line, "Host passes as it came: with the port and in the case that the client wrote");
@@ -495,7 +493,7 @@ fn basic_auth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_
                 "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
             );
         }
-        None => closed_by(directive.line, "it names no file of passwords", set, world.ledger),
+        None => world.ledger.dropped(directive.line, "without a file of passwords, NGINX asks for none"),
     }
 }
 

@@ -38,9 +38,6 @@ const INHERITED: &[&str] = &[
     "proxy_intercept_errors",
     "valid_referers",
     "satisfy",
-    "absolute_redirect",
-    "port_in_redirect",
-    "default_type",
     "charset",
     "proxy_set_header",
     "grpc_set_header",
@@ -119,7 +116,9 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         stream::translate(stream.inner(), &mut world);
     }
     let tables = std::rc::Rc::clone(&world.tables);
-    world.target.maps = tables.used(world.ledger);
+    let mut maps = tables.used(world.ledger);
+    maps.extend(tables.tests.used_in(|| world.target.clone().to_toml()));
+    world.target.maps = maps;
     logs(&all, &mut world);
     body_default(&mut world);
     if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
@@ -296,7 +295,24 @@ fn leftovers(all: &[Directive], world: &mut World<'_>) {
                     world.ledger.dropped(line, "nothing that was carried over leads to it");
                     unused(directive.inner(), world);
                 }
-                "map" => map(directive, world),
+                "map" | "geo" => map(directive, world),
+                "absolute_redirect" if directive.word(1) == "off" => {
+                    let todo = "redirect = { to = \"/PATH\" } in the [[route]]";
+                    world.ledger.changes(line, "redirects that keep the query have a scheme and a host", todo);
+                }
+                "server_name_in_redirect" if directive.word(1) == "on" => {
+                    let todo = "host in the redirect of the [[route]]";
+                    world.ledger.changes(line, "redirects have the host of the request", todo);
+                }
+                "port_in_redirect" | "absolute_redirect" | "server_name_in_redirect" | "default_type" => {
+                    world.ledger.carried(line);
+                }
+                "proxy_pass" | "grpc_pass" | "if" | "return" | "rewrite" | "break" => {
+                    world.ledger.dropped(line, "rules before it answer all requests")
+                }
+                "internal" | "valid_referers" | "satisfy" | "limit_except" => {
+                    world.ledger.dropped(line, "no request that is carried over depends on it")
+                }
                 "server_name" | "listen" => world.ledger.dropped(line, "its server has nothing that was carried over"),
                 "try_files" => world.ledger.changes(
                     line,
@@ -327,6 +343,14 @@ fn map(directive: &Directive, world: &mut World<'_>) {
             .iter()
             .for_each(|inner| world.ledger.dropped(inner.line, "upgrades such as WebSockets pass by themselves"));
     }
-    let todo = "write a [[route]] for each value, with a condition in match";
-    lost(directive, "a variable that a table gives is carried over only where it names the pool", todo, world.ledger);
+    let reason = "nothing that was carried over reads the variable";
+    world.ledger.dropped(directive.line, reason);
+    directive
+        .inner()
+        .iter()
+        .filter(|inner| !world.ledger.is_settled(inner.line))
+        .map(|inner| inner.line)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|line| world.ledger.dropped(line, reason));
 }

@@ -42,9 +42,24 @@ pub(super) fn read<'d>(levels: &[&'d [Directive]], scope: &Scope, set: &mut Rout
         return;
     }
     set.put(key!("error_pages"), Value::List(pages));
+    if let Some(directive) = single(levels, "proxy_intercept_errors") {
+        routes.world.ledger.carried(directive.line);
+    }
     if single(levels, "proxy_intercept_errors").is_some_and(|d| d.word(1) == "on") {
         set.put(key!("intercept"), Value::List(statuses.into_iter().map(Value::Int).collect()));
     }
+}
+
+/// True if a route has pages for errors of files that are missing.
+pub(super) fn is_of_files(set: &RouteKeys) -> bool {
+    let has = |page: &Value| match page {
+        Value::Table(page) => match page.get("status") {
+            Some(Value::List(statuses)) => statuses.contains(&Value::Int(404)) || statuses.contains(&Value::Int(405)),
+            _ => false,
+        },
+        _ => false,
+    };
+    matches!(set.get(key!("error_pages")), Some(Value::List(pages)) if pages.iter().any(has))
 }
 
 /// Entries of `error_pages` for a line.
@@ -69,29 +84,53 @@ fn page<'d>(
     if target.contains("://") {
         let status = sent.flatten().filter(|status| (301..309).contains(status)).unwrap_or(302);
         let action = Action::Redirect(answer::redirect(target, status, scope, levels, routes.port)?);
-        let name = routes.page(|routes| routes.push(Match::default(), action, Draft::default(), directive.line));
+        let mut fields = Draft::default();
+        super::filters::response_fields(levels, scope, &mut fields, routes.world);
+        let name = routes.page(|routes| routes.push(Match::default(), action, fields, directive.line));
         let name = name.ok_or("it is not one route")?;
         return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
     }
     let tree = routes.tree;
     let location = match target.starts_with('@') {
-        true => tree.named.get(target),
+        true => Some(tree.named.get(target).ok_or("no location has the name")?),
         false => find(&tree.top, target, true)?,
     };
-    let location = location.ok_or("no location takes its page")?;
+    let Some(location) = location else {
+        // NGINX looks for a file, and has none.
+        if guards(levels.get(..2).unwrap_or_default()) {
+            return Err("what the server refuses is refused for its page, too".into());
+        }
+        if statuses == [404] {
+            return Ok(Vec::new());
+        }
+        let missing = |routes: &mut Routes<'_, 'd>| {
+            routes.push(Match::default(), Action::respond(404), Draft::default(), directive.line);
+        };
+        let name = routes.page(missing).ok_or("it is not one route")?;
+        return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
+    };
     if let Some(root) =
         single(&location.levels, "root").filter(|_| !super::tree::passes(location) && !target.starts_with('@'))
     {
         return file(directive, root, target, sent, statuses, location, routes);
     }
-    let is_refused = location.directive.inner().iter().any(|d| d.name() == "deny")
-        || answer::refuses(location.directive) && !location.directive.inner().iter().any(|d| d.name() == "internal");
+    let own = location.directive;
+    let is_internal = own.inner().iter().any(|d| d.name() == "internal");
+    let is_refused = guards(&location.levels) || answer::refuses(own) && !is_internal;
     if is_refused {
         return Err("the location with its page may refuse requests, too".into());
     }
     let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
     let name = name.ok_or("the location with its page is not one route")?;
     let is_named = target.starts_with('@');
+    if is_named && super::tree::passes(location) {
+        let todo = "retry of the [[route]], if another pool should get the request itself";
+        routes.world.ledger.changes(
+            directive.line,
+            "the page is asked for by GET, without the body of the request",
+            todo,
+        );
+    }
     let entry = |of: &[u64]| {
         let entry: Draft<ErrorPage> = Draft::one(key!("status"), list(of)).with(key!("route"), name.as_str());
         if is_named { entry } else { entry.with(key!("path"), target) }
@@ -105,6 +144,11 @@ fn page<'d>(
             statuses.iter().map(|status| entry(&[*status]).with(key!("send_status"), *status).into()).collect()
         }
     })
+}
+
+/// True if some clients are refused at these levels.
+fn guards(levels: &[&[Directive]]) -> bool {
+    ["deny", "auth_basic", "auth_request"].iter().any(|name| group(levels, name).iter().any(|d| d.word(1) != "off"))
 }
 
 /// A page that a location has on the disk.

@@ -52,22 +52,11 @@ impl<'d> Routes<'_, 'd> {
         let has_files = ["root", "alias", "try_files", "index", "autoindex"];
         let serves = own.iter().any(|d| has_files.contains(&d.name()) || d.name().ends_with("_pass"))
             || single(&state.levels, "root").is_some();
-        let mut set = filters::read(&state.levels, None, &state.scope, self.world);
-        super::pages::read(&state.levels, &state.scope, &mut set, self);
-        let is_denied = set.get(key!("access")) == Some(&filters::none().into());
-        let action = if is_denied { Action::respond(403) } else { Action::respond(404) };
-        if is_denied {
-            set.remove(key!("access"));
-        }
-        if serves && !is_denied {
+        self.missing(state, line);
+        let is_missing = self.last().is_some_and(|route| route.action == Action::respond(404));
+        if serves && is_missing {
             let reason = "nothing here does what the location did: requests get a 404";
             self.world.ledger.changes(line, reason, "give the [[route]] a pool, or remove it");
-        }
-        match is_denied {
-            true => self.push(state.matching, action, set, line),
-            false => self.missing(state.matching, set, line),
-        }
-        if serves && !is_denied {
             let comment = format!("{}: nothing here does what this location did.", self.world.ledger.place(line));
             let name = format!("{}-files", self.name);
             if let Some(route) = self.last() {
@@ -85,7 +74,8 @@ impl<'d> Routes<'_, 'd> {
         if authority.is_empty() {
             // A variable without a value: NGINX has no URL.
             self.world.ledger.carried(line);
-            return self.push(state.matching, Action::respond(500), Draft::default(), line);
+            let set = filters::read(&state.levels, None, &state.scope, self.world);
+            return self.push(state.matching, Action::respond(500), set, line);
         }
         if let Some(map) = variable::only(authority).and_then(|name| self.world.maps.get(name)).copied() {
             return self.by_map(map, scheme, uri, pass, state, location);
@@ -249,11 +239,10 @@ impl<'d> Routes<'_, 'd> {
             return;
         }
         let (pattern, uri) = (location.pattern, uri);
-        let is_segment = !self.tree.at(pattern.trim_end_matches('/')).is_some_and(|other| other.modifier != "=");
         match location.modifier {
             "=" => drop(set.put(key!("rewrite"), Draft::<Rewrite>::one(key!("path"), braced(uri)))),
             _ if uri == pattern => {}
-            _ => by_prefix(pattern, uri, is_segment, state, set),
+            _ => by_prefix(pattern, uri, state, set),
         }
     }
 
@@ -270,7 +259,11 @@ impl<'d> Routes<'_, 'd> {
         if lines.iter().any(|d| d.word(1) == "off") {
             return;
         }
-        let has_host = group(&state.levels, "proxy_set_header").iter().any(|d| d.word(1).eq_ignore_ascii_case("host"));
+        let is_clients = |d: &&Directive| {
+            d.word(1).eq_ignore_ascii_case("host")
+                && (d.word(2).starts_with("$host") || d.word(2).starts_with("$http_host"))
+        };
+        let has_host = group(&state.levels, "proxy_set_header").iter().any(is_clients);
         let is_plain = is_same || uri == location.pattern;
         if pass.name() != "proxy_pass"
             || pass.word(1).contains('$') && lines.is_empty()
@@ -351,15 +344,10 @@ impl<'d> Routes<'_, 'd> {
 }
 
 /// Replaces the beginning of paths, as text: by segment where both end alike.
-fn by_prefix(pattern: &str, uri: &str, is_segment: bool, state: &mut State<'_>, set: &mut RouteKeys) {
+fn by_prefix(pattern: &str, uri: &str, state: &State<'_>, set: &mut RouteKeys) {
     let is_alike = pattern.ends_with('/') && uri.ends_with('/');
-    let begins = Cond::new(Key::Path, Test::Begins(pattern.to_string()));
-    let is_whole = state.matching.conds.contains(&begins) && pattern.len() > 1;
-    if is_alike && is_whole && is_segment {
-        // The path without the slash has a route that redirects, or none.
-        let bare = pattern.trim_end_matches('/');
-        let below = Cond::new(Key::Path, Test::Below(bare.to_string()));
-        state.matching.conds.iter_mut().filter(|cond| **cond == begins).for_each(|cond| *cond = below.clone());
+    let below = Cond::new(Key::Path, Test::Below(pattern.trim_end_matches('/').to_string()));
+    if is_alike && state.matching.conds.contains(&below) {
         match uri.trim_end_matches('/') {
             "" => drop(set.put(key!("strip_prefix"), true)),
             to => drop(set.put(key!("rewrite"), Draft::<Rewrite>::one(key!("prefix"), braced(to)))),

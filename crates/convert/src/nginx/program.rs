@@ -5,14 +5,15 @@ use super::answer;
 use super::condition::{self, Truth};
 use super::filters;
 use super::lexer::Directive;
+use super::pages;
 use super::rewrite::{self, Changed, Outcome};
 use super::table::named;
-use super::tree::{Group, Location, Step, Tree};
+use super::tree::{self, Group, Location, Step, Tree};
 use super::variable::Scope;
-use super::world::World;
+use super::world::{World, single};
 use crate::expression::{finds, foreign, whole};
 use crate::ledger::Line;
-use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test, escape};
+use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test};
 
 /// Most routes of a server. Conditions beyond them are only reported.
 const ROUTES: usize = 300;
@@ -103,7 +104,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         let ways = std::mem::take(&mut self.ways);
         let goes = ways.iter().any(|way| matches!(way, Way::Goes(_)));
         let groups = match goes {
-            true => tree.groups(),
+            true => tree.groups().into_iter().map(|group| group.by_segment(tree)).collect(),
             // No location is ever reached.
             false => vec![Group { start: None, steps: Vec::new() }],
         };
@@ -178,21 +179,25 @@ impl<'w, 'd> Routes<'w, 'd> {
             }
         }
         if is_open {
-            // NGINX looks for a file, and has none.
-            let set = self.own_filters(&state.levels, &state.scope);
-            self.missing(state.matching, set, line);
+            self.missing(state, line);
         }
     }
 
-    /// Adds the response where NGINX looks for a file and has none.
-    pub fn missing(&mut self, matching: Match, set: RouteKeys, line: Line) {
-        if set.has(key!("error_pages")) {
+    /// Adds the response where NGINX looks for a file and has none: a refusal, or 404.
+    pub fn missing(&mut self, state: State<'d>, line: Line) {
+        let mut set = filters::read(&state.levels, None, &state.scope, self.world);
+        pages::read(&state.levels, &state.scope, &mut set, self);
+        if set.get(key!("access")) == Some(&filters::none().into()) {
+            set.remove(key!("access"));
+            return self.push(state.matching, Action::respond(403), set, line);
+        }
+        if pages::is_of_files(&set) {
             let others = Cond::one_of(Key::Method, ["GET", "HEAD", "POST"]).negate();
-            if let Ok(matching) = matching.and(&Match::of([others])) {
+            if let Ok(matching) = state.matching.and(&Match::of([others])) {
                 self.push(matching, Action::respond(405), set.clone(), line);
             }
         }
-        self.push(matching, Action::respond(404), set, line);
+        self.push(state.matching, Action::respond(404), set, line);
     }
 
     /// Filters of a response that rules or NGINX itself gives.
@@ -200,7 +205,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         let mut set = Draft::default();
         filters::response_fields(levels, scope, &mut set, self.world);
         filters::bodies_of_own(levels, self.world);
-        super::pages::read(levels, scope, &mut set, self);
+        pages::read(levels, scope, &mut set, self);
         set
     }
 
@@ -244,6 +249,9 @@ impl<'w, 'd> Routes<'w, 'd> {
 
     fn to_slash(&mut self, location: &Location<'d>, state: &State<'d>) {
         let line = location.directive.line;
+        if single(&location.levels, "internal").is_some() {
+            return self.push(state.matching.clone(), Action::respond(404), Draft::default(), line);
+        }
         let action = answer::to_slash(location.pattern, &location.levels, self.port);
         let mut set = Draft::default();
         filters::response_fields(&location.levels, &state.scope, &mut set, self.world);
@@ -258,7 +266,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         if location.modifier.starts_with('~') && own.iter().any(|d| d.name() == "location") {
             self.within_expression(location, &state);
         }
-        if let Some(internal) = own.iter().find(|d| d.name() == "internal").filter(|_| state.jumps == 0) {
+        if let Some(internal) = single(&location.levels, "internal").filter(|_| state.jumps == 0) {
             self.world.ledger.carried(internal.line);
             let set = self.own_filters(&location.levels, &state.scope);
             return self.push(state.matching, Action::respond(404), set, internal.line);
@@ -319,6 +327,10 @@ impl<'w, 'd> Routes<'w, 'd> {
                     None => return,
                 },
                 "if" => match self.condition(directive, rest, &state, location, line) {
+                    // An expression that does not match leaves no groups.
+                    true if directive.word(2).trim_start_matches('!').starts_with('~') && state.scope.groups > 0 => {
+                        state.scope.groups = 1;
+                    }
                     true => {}
                     false => return,
                 },
@@ -393,7 +405,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             None => {
                 let mut set = Draft::default();
                 filters::response_fields(&state.levels, &state.scope, &mut set, self.world);
-                super::pages::read(&state.levels, &state.scope, &mut set, self);
+                pages::read(&state.levels, &state.scope, &mut set, self);
                 set
             }
         };
@@ -491,6 +503,10 @@ impl<'w, 'd> Routes<'w, 'd> {
         };
         self.settle(directive);
         let mut inside = State { matching, ..state.clone() };
+        if directive.word(2).trim_start_matches('!').starts_with('~') {
+            // Groups are those of the condition, which no route has.
+            inside.scope.groups = 0;
+        }
         if let Some(location) = location {
             // The settings are those of the last `if` that holds.
             inside.levels.truncate(location.levels.len());
@@ -601,12 +617,13 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
         match changed.location(self.tree) {
             Ok(Some(location)) => {
-                state.changed = Some(changed.clone());
+                state.changed = Some(Changed { is_break: false, ..changed.clone() });
                 self.location(location, state);
             }
             Ok(None) => {
-                let set = self.own_filters(&state.levels, &state.scope);
-                self.push(state.matching, Action::respond(404), set, line);
+                // No location: the rules of the server hold.
+                state.levels.truncate(2);
+                self.missing(state, line);
             }
             Err(reason) => {
                 self.world.ledger.decide(line, reason, "write the [[route]] with rewrite by hand");
@@ -646,6 +663,22 @@ pub(super) fn join(to: &Match, conds: &[Cond], scope: &Scope) -> Result<Match, A
                 false => return Err(Apart::Never),
             }
         }
+        // Most expressions have a fixed beginning, by which they are apart from other paths.
+        let from_left = [all.find(&Key::Path).cloned(), Some(cond.test.clone()).filter(|_| cond.key == Key::Path)];
+        let starts = from_left.iter().flatten().find_map(|test| match test {
+            Test::Begins(text) | Test::Below(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let is_search = |cond: &&Cond| cond.key == Key::Path && matches!(cond.test, Test::Search(_));
+        let searches: Vec<Cond> = all.conds.iter().chain([cond]).filter(is_search).cloned().collect();
+        for search in &searches {
+            if let (Some(start), Test::Search(regex)) = (starts, &search.test)
+                && !search.negated
+                && !tree::may_match_text(regex, start)
+            {
+                return Err(Apart::Never);
+            }
+        }
         if let (Key::Path, Test::OneOf(paths), false) = (&cond.key, &cond.test, cond.negated) {
             let path = paths.first().map_or("", String::as_str);
             let mut is_never = false;
@@ -668,40 +701,10 @@ pub(super) fn join(to: &Match, conds: &[Cond], scope: &Scope) -> Result<Match, A
                     let (regex, is_lax) = regex.strip_prefix("(?i)").map_or((&**regex, false), |regex| (regex, true));
                     one(Cond::new(Key::Path, Test::Regex(whole(regex, is_lax))))
                 }
-                _ => one(by_table(cond, scope).ok_or(Apart::Unwritable)?),
+                _ => one(scope.tables.tests.instead(cond).ok_or(Apart::Unwritable)?),
             },
             joined => joined,
         }?;
     }
     Ok(all)
-}
-
-/// A condition by a map.
-fn by_table(cond: &Cond, scope: &Scope) -> Option<Cond> {
-    let from = match &cond.key {
-        Key::Host => "{host}".to_string(),
-        Key::Method => "{method}".to_string(),
-        Key::Scheme => "{scheme}".to_string(),
-        Key::Client => "{client.ip}".to_string(),
-        Key::Header(name) => format!("{{header.{name}}}"),
-        Key::Query(name) => format!("{{query.{name}}}"),
-        Key::Cookie(name) => format!("{{cookie.{name}}}"),
-        Key::Map(name) => format!("{{map.{name}}}"),
-        Key::Path | Key::Listener => return None,
-    };
-    let regex = match &cond.test {
-        Test::OneOf(values) => {
-            let plain = |value: &String| match value.strip_prefix('*').filter(|_| cond.key == Key::Host) {
-                Some(end) => format!(".+{}", escape(end)),
-                None => escape(value),
-            };
-            values.iter().map(plain).collect::<Vec<_>>().join("|")
-        }
-        Test::Regex(regex) => regex.clone(),
-        Test::Present => ".+".to_string(),
-        _ => return None,
-    };
-    let name = scope.tables.matched(&from, &regex);
-    let cond_of = Cond::one_of(Key::Map(name), ["yes"]);
-    Some(if cond.negated { cond_of.negate() } else { cond_of })
 }

@@ -15,7 +15,7 @@ use evenkeel_config::plan::{Redirect, Rewrite};
 pub(super) struct Changed {
     pub keys: Draft<Rewrite>,
     /// Text with which the new path begins.
-    start: String,
+    pub start: String,
     /// The new path, if it is the same for all requests.
     pub fixed: Option<String>,
     /// True if the request stays in its location.
@@ -48,10 +48,21 @@ pub(super) fn read(directive: &Directive, state: &State<'_>, port: u16) -> Resul
         (true, false) if state.scope.uri.is_none() => to.replace("$1", "$uri"),
         _ => to.to_string(),
     };
-    let cond = (!is_all).then(|| Cond::new(Key::Path, Test::Search(regex.clone())));
+    // All paths of a location match an expression that only takes its beginning away.
+    let within = match state.matching.find(&Key::Path) {
+        Some(Test::Begins(text)) => Some(text.clone()),
+        Some(Test::Below(text)) => Some(format!("{text}/")),
+        _ => None,
+    };
+    let is_here = within.is_some_and(|start| {
+        let rest = regex.trim_start_matches('^').strip_prefix(&start);
+        rest.is_some_and(|rest| matches!(rest, "(.*)" | "(.*)$" | "" | ".*"))
+    });
+    let cond = (!is_all && !is_here).then(|| Cond::new(Key::Path, Test::Search(regex.clone())));
     let is_url = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
     if is_url || matches!(flag, "redirect" | "permanent") {
         let status = if flag == "permanent" { 301 } else { 302 };
+        let cond = (!is_all).then(|| Cond::new(Key::Path, Test::Search(regex.clone())));
         let mut table = redirect(&regex, &to, status, is_all, state, port)?;
         if let Some(Test::OneOf(paths)) = state.matching.find(&Key::Path) {
             fill(&mut table, &regex, &paths[0]);

@@ -11,7 +11,7 @@ use super::variable::Scope;
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Apart, Cond, Key, Listener, Match, Route, Value, cert_files, escape, name_of};
+use crate::model::{Apart, Cond, Key, Listener, Match, Route, Value, break_ties, cert_files, escape, name_of};
 use crate::reconcile::reconcile;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
@@ -50,6 +50,10 @@ pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
             .collect();
         let groups = server.routes(http, others, world);
         place(number, groups, &servers, &listeners, world);
+    }
+    // Servers with names by expression are conditions on a field, and not on the host.
+    if servers.iter().any(|server| !server.late.is_empty()) {
+        break_ties(&mut world.target.routes);
     }
     world.target.listeners.extend(listeners.into_iter().map(|(_, listener)| listener));
 }
@@ -90,7 +94,7 @@ fn place(
         own.conds.extend(conds.iter().cloned());
         for group in &groups {
             let mut list = placed(group, &own, &scope, world);
-            reconcile(&mut list, "NGINX", None, world.ledger);
+            reconcile(&mut list, "NGINX", Some(&world.tables.tests), world.ledger);
             world.target.routes.append(&mut list);
         }
     }
@@ -134,7 +138,12 @@ fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec
     };
     let mut places = Vec::new();
     let others = none_of(&late);
-    if !names.is_empty() && (!is_default || others.is_some()) {
+    // A domain of another server does not take the names of the default server.
+    let has_domains = servers
+        .iter()
+        .enumerate()
+        .any(|(of, other)| of != number && other.has(key) && other.names.iter().any(|name| name.starts_with('*')));
+    if !names.is_empty() && (!is_default || others.is_some() || has_domains) {
         places.push(vec![Cond::one_of(Key::Host, names)]);
     }
     for (at, (_, own)) in late.iter().enumerate().filter(|(_, (of, _))| *of == number && !is_default) {
@@ -225,7 +234,7 @@ impl<'d> Server<'d> {
                 },
                 lower if lower.ends_with(".*") => {
                     let start = lower.trim_end_matches('*');
-                    self.late.push(Late { length: lower.len(), regex: format!("^{}.", escape(start)) });
+                    self.late.push(Late { length: lower.len(), regex: format!("^{}", escape(start)) });
                 }
                 lower if lower.starts_with('.') => self.names.extend([lower[1..].to_string(), format!("*{lower}")]),
                 lower => self.names.push(lower.to_string()),

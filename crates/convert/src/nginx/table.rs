@@ -4,7 +4,7 @@ use super::lexer::Directive;
 use super::variable::{self, Scope};
 use crate::expression::foreign;
 use crate::ledger::{Ledger, Line};
-use crate::model::{Draft, escape, name_of};
+use crate::model::{Draft, Maps, escape, name_of};
 use evenkeel_config::plan::Map;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ struct Source {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     sources: BTreeMap<String, Source>,
+    /// Maps of conditions that routes cannot compare by themselves.
+    pub tests: Maps,
     /// Names of groups in expressions of locations.
     pub groups: Vec<String>,
     made: RefCell<BTreeMap<String, Made>>,
@@ -115,21 +117,6 @@ impl Tables {
                 Ok(name)
             }
         })
-    }
-
-    /// Name of a map that has the value `yes` where a text with variables matches an expression.
-    pub fn matched(&self, from: &str, regex: &str) -> String {
-        let map = Draft::one(key!("from"), from)
-            .with(key!("match"), "regex")
-            .with(key!("rows"), crate::model::Entries::one(regex, "yes"));
-        let mut all = self.made.borrow_mut();
-        if let Some((name, _)) = all.iter().find(|(_, made)| made.map.as_ref() == Ok(&map)) {
-            return name.clone();
-        }
-        let number = all.keys().filter(|name| name.starts_with("test-")).count() + 1;
-        let name = format!("test-{number}");
-        all.insert(name.clone(), Made { map: Ok(map), has_empty: false, lines: Vec::new(), is_used: true });
-        name
     }
 
     /// The maps that something refers to. Their lines are settled.

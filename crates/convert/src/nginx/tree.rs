@@ -194,10 +194,15 @@ fn is_simple(location: &Location<'_>, level: &Level<'_>, outer: &Outer<'_, '_>) 
             .all(|other| is_plain(&other))
 }
 
-/// False if no path below a prefix matches an expression, as far as its fixed beginning shows.
+/// False if no path below a prefix matches the expression of a location, as far as its fixed beginning shows.
 pub(super) fn may_match(regex: &Location<'_>, prefix: &str) -> bool {
-    let Some(rest) = regex.pattern.strip_prefix('^') else { return true };
-    if regex.modifier == "~*" || rest.contains('|') && !rest.contains('(') {
+    regex.modifier == "~*" || may_match_text(regex.pattern, prefix)
+}
+
+/// False if no path that begins with a text matches an expression, as far as its fixed beginning shows.
+pub(super) fn may_match_text(regex: &str, start: &str) -> bool {
+    let Some(rest) = regex.strip_prefix('^') else { return true };
+    if rest.contains('|') && !rest.contains('(') {
         return true;
     }
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"/_-".contains(c)).unwrap_or(rest.len());
@@ -205,7 +210,29 @@ pub(super) fn may_match(regex: &Location<'_>, prefix: &str) -> bool {
     if rest[end..].starts_with(['?', '*', '{', '|']) {
         fixed = &fixed[..fixed.len().saturating_sub(1)];
     }
-    fixed.starts_with(prefix) || prefix.starts_with(fixed)
+    fixed.starts_with(start) || start.starts_with(fixed) && &rest[end..] != "$"
+}
+
+impl Group<'_, '_> {
+    /// The group with its paths by segment, where a location replaces a prefix with a slash by another one. The path
+    /// without the slash is one of another group.
+    pub fn by_segment(mut self, tree: &Tree<'_>) -> Self {
+        let replaces = |step: &Step<'_, '_>| match step {
+            Step::Prefix(location, _) => location.directive.inner().iter().any(|d| {
+                let uri = d.word(1).split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+                d.name() == "proxy_pass" && !d.word(1).contains('$') && uri.is_some_and(|uri| uri.ends_with('/'))
+            }),
+            _ => false,
+        };
+        if let Some(Test::Begins(text)) = &self.start
+            && let Some(bare) = text.strip_suffix('/')
+            && self.steps.iter().any(replaces)
+            && tree.at(bare).is_none_or(|other| other.modifier == "=")
+        {
+            self.start = Some(Test::Below(bare.to_string()));
+        }
+        self
+    }
 }
 
 /// True if the location itself has a directive that forwards its requests.

@@ -106,6 +106,7 @@ pub fn judge(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints
             return Judged::Finding(finding);
         }
         let at: BTreeSet<usize> = gone.iter().flat_map(|node| text.lines_of(*node)).collect();
+        named.push(format!("differs: {}", finding.kind));
         named.extend(lines.into_iter().filter(|(line, _)| at.contains(line)).map(|(_, reason)| reason));
         nodes = without(&nodes, &gone);
         if Text::of(&nodes, grammar.style).len() == 0 {
@@ -155,7 +156,7 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     };
     let mut first = None;
     for (id, mut ask) in asks(text, ASKS, seed).into_iter().enumerate() {
-        ask.fields.extend(extra(text, endpoints, id));
+        ask.fields.extend(extra(text, endpoints, id, seed));
         (grammar.ask)(&mut ask, id);
         let listener = id % there.listens.len();
         let sides = [(&there, "there"), (&here, "here")].map(|(placed, _)| {
@@ -193,14 +194,19 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
 }
 
 /// Fields that have endpoints answer otherwise than with 200, and that give a password where there is one.
-fn extra(text: &str, endpoints: &Endpoints, id: usize) -> Vec<(String, String)> {
+fn extra(text: &str, endpoints: &Endpoints, id: usize, seed: u64) -> Vec<(String, String)> {
     const STATUSES: [&str; 4] = ["404", "500", "302", "201"];
     const SAID: [&str; 4] = ["Location: /moved/x", "Location: http://@A@/moved", "X-Say: 1", "Set-Cookie: s=1; Path=/"];
     let field = |name: &str, value: String| (name.to_string(), value);
     let mut fields = Vec::new();
     if id % 3 == 2 {
         fields.push(field("X-Say-Status", STATUSES[id / 3 % 4].into()));
-        fields.push(field("X-Say-Field", endpoints.fill(SAID[id / 3 % 4 ^ 2])));
+        // An endpoint that names its own address is rare.
+        let said = match SAID[id / 3 % 4 ^ 2] {
+            said if said.contains('@') && !seed.is_multiple_of(6) => "X-Say: 2",
+            said => said,
+        };
+        fields.push(field("X-Say-Field", endpoints.fill(said)));
     }
     if id % 2 == 1 && text.contains("auth_basic ") {
         // The user `u` with the password `p`.

@@ -15,6 +15,7 @@ mod case;
 mod client;
 mod dice;
 mod endpoints;
+mod fixtures;
 mod grammars;
 mod originals;
 mod ours;

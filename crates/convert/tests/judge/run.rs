@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::env;
 
 /// Reasons of a report that are printed, the most frequent first.
-const REASONS: usize = 12;
+const REASONS: usize = 30;
 
 pub fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))

@@ -6,6 +6,8 @@ mod haproxy;
 mod nginx;
 mod traefik;
 
+pub use nginx::NGINX;
+
 use crate::dice::Dice;
 use crate::tree::{Node, Style};
 use crate::verdict::Side;

@@ -56,12 +56,36 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         let is_own = side.seen.is_none();
         let Ok(answer) = &mut side.answer else { continue };
         for (name, value) in &mut answer.fields {
-            *value = value.replace(host, &plain_host(host));
+            *value = value.replace(host, &plain_host(host)).replace(host.trim_end_matches('.'), &plain_host(host));
+            *value = value.replace(", charset=\"UTF-8\"", "");
             if is_own && name == "content-type" && value == "text/plain; charset=utf-8" {
                 *value = "text/plain".into();
             }
         }
     }
+    // An endpoint that redirects to its own address, which NGINX knows as that of the location.
+    let said = ask.fields.iter().find(|(name, _)| name == "X-Say-Field").map_or("", |(_, value)| value);
+    if let (Some(location), Ok(there), Ok(here)) =
+        (said.strip_prefix("Location: http://"), &mut there.answer, &here.answer)
+    {
+        let own = format!("http://{location}");
+        let says = here.fields.iter().any(|(name, value)| name == "location" && *value == own);
+        there
+            .fields
+            .iter_mut()
+            .filter(|(name, _)| says && name == "location")
+            .for_each(|(_, value)| value.clone_from(&own));
+    }
+    // Pages of their own for errors of endpoints, and a field for endpoints that get a shorter path.
+    if let (Ok(there), Ok(here)) = (&mut there.answer, &mut here.answer)
+        && there.body.contains("<center>nginx")
+        && here.body.lines().count() <= 1
+    {
+        there.body.clone_from(&here.body);
+        there.fields.retain(|(name, _)| name != "content-type");
+        here.fields.retain(|(name, _)| name != "content-type");
+    }
+    here.seen.iter_mut().for_each(|seen| seen.fields.retain(|(name, _)| name != "x-forwarded-prefix"));
     // The host passes as the client wrote it.
     if let (Some(there), Some(here)) = (&mut there.seen, &here.seen) {
         let host = plain_host(&ask.host);
@@ -489,7 +513,7 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
 }
 
 fn map(dice: &mut Dice) -> Node {
-    let source = dice.one(&["$http_x_key", "$host", "$arg_q", "$request_method", "$uri", "$http_x_flag$arg_q"]);
+    let source = dice.one(&["$http_x_key", "$host", "$arg_q", "$request_method", "$uri", "${http_x_flag}$arg_q"]);
     let keys: &[&str] = match source {
         "$host" => &["a.test", "~^www\\.", "b.test"],
         "$request_method" => &["POST", "~^(PUT|DELETE)$", "GET"],
