@@ -104,7 +104,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     if ledger.has_decisions() {
         mark_closed(&mut target);
     }
-    comments::keep(text, name, &mut target, &ledger);
+    comments::keep(&text, name, &mut target, &ledger);
     shared::share(&mut target);
     let toml = made_from(name) + &target.to_toml();
     Some(Converted { from, toml, report: report(name, from, ledger) })
