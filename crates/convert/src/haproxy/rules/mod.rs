@@ -285,6 +285,11 @@ fn request(
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
             Ok((action, fields)) => {
+                let is_listed = !rules.addresses.is_empty() || rules.filters.iter().any(|f| f.set.has(key!("access")));
+                if is_listed && fields.has(key!("response_headers")) {
+                    let reason = "clients that an address list before it refuses get its fields, too";
+                    ledger.changes(item.line, reason, "nothing, unless the fields are secret");
+                }
                 finals(item, &conjs, action, fields, rules, ledger);
                 paged(item, scope, ledger);
             }

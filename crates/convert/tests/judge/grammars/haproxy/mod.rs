@@ -70,7 +70,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     }
     // A field without a value.
     for side in [there, here] {
-        for seen in &mut side.seen {
+        if let Some(seen) = &mut side.seen {
             seen.fields.retain(|(_, value)| !value.is_empty());
             // An element of a list keeps the blanks around it.
             seen.fields.iter_mut().for_each(|(_, value)| value.retain(|c| c != ' '));
