@@ -25,7 +25,7 @@ MEASURED := --evenkeel $(BUILT)/dist/evenkeel $(LAB)
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ check: setup ## Checks what each change must pass: the tests of the crates it to
 test: setup ## Runs every test, the rules of the house included
 	$(TEST) --no-fail-fast
 	$(MAKE) loom
+
+judge: setup ## Compares 2,000 random configurations of each program with their conversions: an hour
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_JUDGE_CASES=$${EVENKEEL_JUDGE_CASES:-2000} $(TEST) -p evenkeel-convert --test judge
 
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes

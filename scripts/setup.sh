@@ -21,6 +21,7 @@ programs=(
     addr2line:binutils
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
+    caddy:caddy          # an original of `convert`
     nsd:nsd              # a name server, to follow
     etcd:etcd-server     # a registry, to follow
     etcdctl:etcd-client

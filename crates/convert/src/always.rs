@@ -16,7 +16,14 @@ const PATHS: &str = "a path that chooses another route by another reading, such 
 /// Returns the differences from a program, each in a single line.
 pub fn always(from: From) -> impl Iterator<Item = &'static str> {
     let own: &[&str] = match from {
-        From::Haproxy => &["names of fields keep their case, where HAProxy writes them in lower case"],
+        From::Haproxy => &[
+            "names of fields keep their case, where HAProxy writes them in lower case",
+            "hosts are compared without their port, a final dot and their case",
+            "an endpoint that cannot be reached gives a 502, where HAProxy sends a 503",
+            "a path with .. or // that is rewritten or redirected gets a 400",
+            "of several lines of a field, values have the first, where HAProxy has the last",
+            "a question mark without a query is not compared, and a field without a value is not sent",
+        ],
         From::Nginx => &[PATHS, "Server and Date are the endpoint's, where NGINX writes its own"],
         From::Traefik => &[PATHS],
         From::Caddy => &[

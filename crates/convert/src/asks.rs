@@ -67,7 +67,9 @@ pub fn asks(text: &str, n: usize, seed: u64) -> Vec<Ask> {
             let (name, values) = fields[next.below(fields.len())];
             let value = match values.is_empty() || next.once_in(4) {
                 true => next.one(&VALUES).to_string(),
-                false if next.once_in(8) => format!("a, {}", next.one(values)),
+                false if next.once_in(8) && !matches!(&**name, "Cookie" | "Authorization") => {
+                    format!("a, {}", next.one(values))
+                }
                 false => next.one(values),
             };
             // Programs differ in which of several lines they read.

@@ -1,7 +1,7 @@
 //! Book of every directive that was read, with its outcome: carried over, or in one of three lists. A directive that no
 //! translation settled appears in the report too, so no directive can be dropped silently.
 
-use crate::report::{Item, Report, must_decide};
+use crate::report::{Item, Report};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ struct Entry {
     text: Box<str>,
     notes: Option<Box<Notes>>,
     line: u32,
-    /// Place among the files.
+    /// Index of the file it was read from.
     file: u32,
     settled: bool,
 }
@@ -89,12 +89,9 @@ impl Ledger {
         }
     }
 
-    /// Settles a directive that is left out, or carried over with a difference: the reason, and advice. Words of
-    /// [`must_decide`] put it into the first list.
+    /// Settles a directive that is left out, or carried over with a difference: the reason, and advice.
     pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
-        let (reason, todo) = (reason.into(), todo.into());
-        let is_urgent = must_decide(&reason, &todo);
-        self.note(line, Change { reason, todo, is_urgent });
+        self.note(line, Change { reason: reason.into(), todo: todo.into(), is_urgent: false });
     }
 
     /// Settles a directive of which something is closed or missing until a person acts: the reason, and advice.

@@ -19,7 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, rewriting, reconcile, template, expression, limits, tree, durations,
+// Order: compare, asks, comments, shared, nginx, haproxy, traefik, caddy, envoy, place, rewriting, reconcile, template, expression, limits, tree, durations,
 // compression, protection, model, ledger, report, always, recognise
 
 /// A key of a table of evenkeel's files. An unknown key does not compile.
@@ -43,6 +43,7 @@ mod ledger;
 mod limits;
 mod model;
 mod nginx;
+mod place;
 mod protection;
 mod recognise;
 mod reconcile;
@@ -136,7 +137,7 @@ fn made_from(source: &str) -> String {
 fn close_without_routes(target: &mut Target) {
     let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.is_udp && listener.pool.is_none();
     let Some(listener) = target.listeners.iter().find(serves) else { return };
-    if target.routes.is_empty() && !target.pools.is_empty() && !listener.set.has(key!("redirect_https")) {
+    if target.routes.is_empty() && !listener.set.has(key!("redirect_https")) {
         target.routes.push(model::Route {
             name: "nothing-else".to_string(),
             comments: vec!["No route was carried over.".to_string()],
@@ -163,12 +164,17 @@ fn leave_listeners_out(target: &mut Target) {
     }
 }
 
+/// True for a part of a request that may depend on its path.
+fn is_of_path(key: &Key) -> bool {
+    matches!(key, Key::Path | Key::Map(_))
+}
+
 /// Has paths read as the program reads them, if any route depends on a path: HAProxy compares them as sent, unless a rule
 /// normalises them, and the others in normal form, Caddy without regard to case.
 fn read_paths(target: &mut Target, from: From) {
     let depends = |route: &model::Route| {
         let rewrites = from == From::Caddy && (route.set.has(key!("rewrite")) || route.set.has(key!("strip_prefix")));
-        rewrites || route.matching.conds.iter().any(|cond| cond.key == Key::Path)
+        rewrites || route.matching.conds.iter().any(|cond| is_of_path(&cond.key))
     };
     if target.root.has(key!("defaults.paths")) || !target.routes.iter().any(depends) {
         return;

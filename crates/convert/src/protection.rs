@@ -62,7 +62,14 @@ pub(crate) fn would_replace(set: &RouteKeys, more: &RouteKeys) -> bool {
 
 /// True for a hash that `basic_auth` reads.
 pub(crate) fn is_read(hash: &str) -> bool {
-    READ.iter().any(|start| hash.starts_with(start))
+    let last = hash.rsplit('$').next().unwrap_or_default().len();
+    let has_length = match hash.get(..3) {
+        Some("$5$") => last == 43,
+        Some("$6$") => last == 86,
+        Some("$2a" | "$2b" | "$2y") => last == 53,
+        _ => true,
+    };
+    has_length && READ.iter().any(|start| hash.starts_with(start))
 }
 
 /// True if a route is closed.

@@ -44,39 +44,6 @@ pub(crate) const UNKNOWN_LISTS: (&str, &str) = (
     "write access of the [[route]]; networks in `allow` must not be within networks that are to be refused",
 );
 
-/// Words of reasons and advice by which a person must act, or something stays closed or missing.
-const MUST: [&str; 24] = [
-    "clients are refused",
-    "a self-signed one is used",
-    "has to be there before evenkeel starts",
-    "passwords are read from a file",
-    "requests get a 503",
-    "is not supported",
-    "cannot be read",
-    "unknown backend",
-    "is not in this file",
-    "has too many rules",
-    "none of its",
-    "its location was not carried over",
-    "its router was not carried over",
-    "[[route]] by hand",
-    "[[route]] for it by hand",
-    "write a [[route]]",
-    "write the [[route]]",
-    "write access",
-    "write the listener",
-    "add a listener",
-    "add a [pool.",
-    "add a pool",
-    "name its endpoints",
-    "by hand, if another condition",
-];
-
-/// True if a note must be decided about, by its reason and advice.
-pub(crate) fn must_decide(reason: &str, todo: &str) -> bool {
-    !todo.starts_with("nothing") && MUST.iter().any(|words| reason.contains(words) || todo.contains(words))
-}
-
 /// A line that was not carried over, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -299,13 +266,5 @@ mod tests {
         let names = short_names(["/etc/a/x.conf", "/etc/b/x.conf", "/etc/y.conf", "/etc/a/x.conf"].into_iter());
         assert_eq!(names.into_values().collect::<Vec<_>>(), ["a/x.conf", "b/x.conf", "y.conf"]);
         assert_eq!(short_names(["x", "a/x"].into_iter()).into_values().collect::<Vec<_>>(), ["a/x", "x"]);
-    }
-
-    #[test]
-    fn what_stays_closed_or_missing_must_be_decided() {
-        assert!(must_decide(PROTECTED, OPEN) && must_decide(UNKNOWN_LISTS.0, UNKNOWN_LISTS.1));
-        assert!(must_decide("the rule cannot be written", "write a [[route]] by hand"));
-        assert!(!must_decide("clients are refused by 403", "nothing, or a firewall"));
-        assert!(!must_decide("Host passes as it came", "set the field"));
     }
 }

@@ -5,7 +5,7 @@ use crate::headers::Changes;
 use crate::matching::{host, matching, path_alone};
 use crate::node::Node;
 use crate::order::settle;
-use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
+use evenkeel_config::plan::{Action, HostPattern, Match, PathPattern, Redirect, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -176,7 +176,18 @@ fn virtual_host(
     for position in (0..nodes.len()).filter(is_needless) {
         nodes[position].differs("earlier routes take all its requests");
     }
-    let planned = settled.into_iter().map(|(matching, position)| {
+    let mut fitting = Vec::new();
+    for (matching, position) in settled {
+        let filters = &routes[position].1.route.filters;
+        let by_prefix =
+            filters.strip_prefix || filters.rewrite.as_ref().is_some_and(|rewrite| rewrite.prefix.is_some());
+        match by_prefix && matches!(matching.path, PathPattern::Pattern(_)) {
+            true => nodes[position]
+                .without("a whole path that it takes from a later route has no prefix to rewrite".into())?,
+            false => fitting.push((matching, position)),
+        }
+    }
+    let planned = fitting.into_iter().map(|(matching, position)| {
         let (label, acting) = &routes[position];
         let order = u32::try_from(position).unwrap_or(u32::MAX);
         PlannedRoute { label: label.clone(), matching, order, acting: acting.clone() }

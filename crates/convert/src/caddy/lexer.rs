@@ -148,7 +148,7 @@ impl Reader<'_> {
                 self.text(&text, &path.display().to_string().into(), depth + 1)
             }
             None => {
-                self.ledger.changes(
+                self.ledger.decide(
                     line,
                     format!("{name} cannot be read here"),
                     "convert on the machine that has it, file by file",

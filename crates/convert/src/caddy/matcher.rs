@@ -84,6 +84,15 @@ fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
             }
             seen.push(kind.clone());
         }
+        // A field that has to be absent has no value.
+        let absent = |other: &&&Directive| {
+            other.name() == "header"
+                && other.word(1).strip_prefix('!').is_some_and(|name| name.eq_ignore_ascii_case(row.word(1)))
+        };
+        if row.name() == "header" && rows.iter().any(|other| absent(&other)) {
+            ledger.carried(row.line);
+            continue;
+        }
         // Rows of one kind are alternatives.
         let mut joined = (*row).clone();
         for other in rows.iter().filter(|other| !std::ptr::eq(**other, *row) && !kind.is_empty()) {

@@ -1,12 +1,11 @@
 //! Caddyfile: sites, matchers and directives, and their counterparts. In Caddy, sites get certificates automatically.
 
-// Order: site, walk, auth, compression, matcher, proxy, step, place, fields, lexer, value
+// Order: site, walk, auth, compression, matcher, proxy, step, fields, lexer, value
 mod auth;
 mod compression;
 mod fields;
 mod lexer;
 mod matcher;
-mod place;
 mod proxy;
 mod site;
 mod step;
@@ -308,7 +307,7 @@ impl Ports {
                         Err(Apart::Never) => ledger.dropped(route.line, "no request of this site fulfils it"),
                         Err(Apart::Unwritable) => {
                             let reason = "its conditions and those of its site do not fit into one match";
-                            ledger.changes(route.line, reason, "write the [[route]] by hand");
+                            ledger.decide(route.line, reason, "write the [[route]] by hand");
                         }
                     }
                 }

@@ -97,7 +97,7 @@ pub(super) fn read(
         pool.set.put(key!("health"), check);
     }
     if pool.endpoints.is_empty() {
-        ledger.changes(directive.line, "none of its upstreams was carried over", "add a pool with its endpoints");
+        ledger.decide(directive.line, "none of its upstreams was carried over", "add a pool with its endpoints");
         return None;
     }
     Some(Proxied { pool: place(pool, target), set, request, response })
@@ -135,7 +135,7 @@ fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     }
     let without_variables = address.replace("${", "");
     if without_variables.contains('{') || address.contains(['*', ' ']) || address.is_empty() {
-        return ledger.changes(
+        return ledger.decide(
             row.line,
             format!("the upstream \"{address}\" has a variable"),
             "name its endpoints in a pool",

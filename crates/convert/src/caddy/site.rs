@@ -144,9 +144,10 @@ impl Site<'_> {
         let mut steps: Vec<Step> = Vec::new();
         let mut last: Option<(&str, Option<usize>)> = None;
         for directive in all {
+            // Within `route` all directives run.
             let group = match directive.name() {
-                "handle" | "handle_path" => Some(handles),
-                "rewrite" => Some(rewrites),
+                "handle" | "handle_path" if is_sorted => Some(handles),
+                "rewrite" if is_sorted => Some(rewrites),
                 _ => None,
             };
             let effects = self.directive(directive, &named);
@@ -156,7 +157,8 @@ impl Site<'_> {
                 let (line, refuses) = (directive.line, refuses(directive));
                 let step = Step { when: when.clone(), effect, group, refuses, line };
                 // Caddy asks a matcher once for all directives behind each other that have it.
-                match steps.last_mut().filter(|_| last == Some((word, group)) && !word.is_empty()) {
+                let is_asked = !word.is_empty() || group.is_some();
+                match steps.last_mut().filter(|_| is_sorted && is_asked && last == Some((word, group))) {
                     Some(before) => before.also(step),
                     None => steps.push(step),
                 }
@@ -172,7 +174,7 @@ impl Site<'_> {
         let line = directive.line;
         if !when.is_exact {
             let reason = "its matcher is not there, or was not carried over";
-            self.ledger.changes(line, reason, "write the [[route]] with other conditions by hand");
+            self.ledger.decide(line, reason, "write the [[route]] with other conditions by hand");
         }
         let none = Vec::new();
         match directive.name() {
@@ -205,7 +207,7 @@ impl Site<'_> {
             "handle" | "handle_path" | "route" => {
                 self.ledger.carried(line);
                 let strip = (directive.name() == "handle_path")
-                    .then(|| directive.word(1).trim_end_matches('*').trim_end_matches('/').to_string());
+                    .then(|| directive.word(1).trim_end_matches('*').trim_end_matches('/').to_ascii_lowercase());
                 let steps = self.block(&directive.block, named, directive.name() != "route");
                 return vec![Effect::Block { steps, strip }];
             }
@@ -264,7 +266,7 @@ impl Site<'_> {
         let word = |at: usize| words.get(at).map_or("", String::as_str);
         let change = match (directive.name(), word(0)) {
             ("uri", "strip_prefix") if !word(1).contains('{') && !word(1).is_empty() => {
-                Some(Change::Strip(word(1).trim_end_matches('/').to_string()))
+                Some(Change::Strip(word(1).trim_end_matches('/').to_ascii_lowercase()))
             }
             ("uri", "replace")
                 if words.len() == 3 && !word(1).contains(['{', '?']) && !word(2).contains(['{', '?']) =>
@@ -295,7 +297,7 @@ impl Site<'_> {
                     self.ledger.carried(line);
                     return Effect::end(Action::Redirect(to));
                 }
-                Err(reason) => self.ledger.changes(line, reason, "write the redirect of a [[route]] by hand"),
+                Err(reason) => self.ledger.decide(line, reason, "write the redirect of a [[route]] by hand"),
             },
             "respond" | "error" => match respond(words, &directive.block, directive.name() == "error") {
                 Ok(action) => {

@@ -1,10 +1,10 @@
 //! Requests on their way through the steps of a site: each state is a set of requests with what has been done to them.
 
 use super::fields::{self, Edit, Known, Time};
-use super::place::{Place, Seen};
 use super::step::{Change, Effect, Step, When};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test, Value, braced, parse_size};
+use crate::place::{Place, Seen};
 use crate::protection;
 use evenkeel_config::draft::Entries;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub(super) fn routes(
     let mut walk = Walk { ledger, is_full: false };
     let states = walk.all(steps, vec![start]);
     if walk.is_full {
-        ledger.changes(line, "the site has too many rules", "convert its parts one by one");
+        ledger.decide(line, "the site has too many rules", "convert its parts one by one");
     }
     let mut routes: Vec<Route> = states.into_iter().map(|state| state.into_route(errors, name)).collect();
     join(&mut routes);

@@ -61,7 +61,7 @@ pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Beh
     };
     if let Err(reason) = result {
         routes.iter_mut().for_each(close);
-        ledger.changes(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
+        ledger.decide(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
     } else {
         for key in ["name", "typed_config.@type"] {
             filter.take(key, ledger);

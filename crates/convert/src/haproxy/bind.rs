@@ -27,7 +27,7 @@ pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
     if bind.is_tls && !bind.set.has(key!("tls.certificates")) {
         bind.set.put(key!("tls.self_signed"), true);
         let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.pem\" }] }";
-        ledger.changes(item.line, "its certificates were not carried over: a self-signed one is used", todo);
+        ledger.decide(item.line, "its certificates were not carried over: a self-signed one is used", todo);
     }
     bind
 }

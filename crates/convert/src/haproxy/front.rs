@@ -7,7 +7,7 @@ use super::lexer::Item;
 use super::logic::{CLIENT, Expr};
 use super::merging::{apply, by_segment, plain_edits};
 use super::pages::{self, Pages};
-use super::rules::{AddressRule, Rules, Verdict, refuse_all, refuse_files, sample, verdict};
+use super::rules::{AddressRule, Filter, Rules, Verdict, refuse_all, refuse_files, sample, verdict};
 use super::samples::Context;
 use super::state::State;
 use super::time::milliseconds;
@@ -38,6 +38,8 @@ pub(super) struct Front<'f> {
     /// Rules of backends that this frontend leads to, in the state that its own rules leave.
     pub rules_of: BTreeMap<String, Rules>,
     pub pages: Pages,
+    /// Changes of the fields of requests, which are made before those of backends.
+    pub edits: Vec<Filter>,
     /// Backends that other frontends lead to as well.
     pub shared: &'f BTreeSet<String>,
     /// Name of the pool that a listen section has itself.
@@ -58,6 +60,8 @@ impl Front<'_> {
     pub fn read(&mut self, rules: Rules, pools: &mut [Pool], ledger: &mut Ledger) -> (Vec<Listener>, Vec<Route>) {
         ledger.carried(self.line);
         self.read_backends(&rules.state, ledger);
+        let is_edit = |filter: &&Filter| filter.edit.as_ref().is_some_and(|edit| !edit.is_response);
+        self.edits = rules.filters.iter().filter(is_edit).cloned().collect();
         let listeners = self.listeners(&rules, ledger);
         // A listener that redirects everything has no routes.
         let serving = listeners.iter().filter(|listener| !listener.set.has(key!("redirect_https")));
@@ -200,7 +204,8 @@ impl Front<'_> {
             clients.filters.iter().for_each(|f| apply(f, &mut rest, &|_| true, self.context.maps, ledger));
             routes.extend(rest);
         }
-        for filter in &rules.filters {
+        let is_edit = |filter: &Filter| filter.edit.as_ref().is_some_and(|edit| !edit.is_response);
+        for filter in rules.filters.iter().filter(|filter| !is_edit(filter)) {
             let is_behind = |route: &Route| places.get(&route.line).is_none_or(|place| *place >= filter.behind);
             apply(filter, &mut routes, &is_behind, self.context.maps, ledger);
         }
@@ -269,7 +274,7 @@ impl Front<'_> {
                         refuse_files(item, &conj, 403, &mut diverted, ledger);
                         reason.push_str("; its clients are refused");
                     }
-                    ledger.changes(item.line, reason, "write a [[route]] with other conditions, or limits");
+                    ledger.decide(item.line, reason, "write a [[route]] with other conditions, or limits");
                 }
             }
             Err(reason) => {
@@ -384,7 +389,7 @@ impl Front<'_> {
         ledger: &mut Ledger,
     ) {
         let Some(backend) = self.backends.get(name) else {
-            return ledger.changes(line, format!("unknown backend \"{name}\""), "name one that exists");
+            return ledger.decide(line, format!("unknown backend \"{name}\""), "name one that exists");
         };
         let first = routes.len();
         let mut is_unclear = false;
@@ -404,7 +409,7 @@ impl Front<'_> {
                     is_unclear |= asks_client;
                     let refused = if asks_client { ": all clients are refused" } else { "" };
                     let reason = format!("its condition and that of the frontend do not fit into one match{refused}");
-                    ledger.changes(rule.line, reason, "write the [[route]] by hand");
+                    ledger.decide(rule.line, reason, "write the [[route]] by hand");
                 }
             }
         }
@@ -418,6 +423,7 @@ impl Front<'_> {
             false => self.push(routes, line, matching, Action::respond(503), set),
         }
         let mut own = routes.split_off(first);
+        self.edits.iter().for_each(|filter| apply(filter, &mut own, &|_| true, maps, ledger));
         for filter in &rules.filters {
             let is_behind = |route: &Route| places.get(&route.line).is_none_or(|place| *place >= filter.behind);
             apply(filter, &mut own, &is_behind, maps, ledger);
@@ -493,7 +499,7 @@ fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) 
         Verdict::Unknown => {
             shut(&mut set);
             for rule in rules() {
-                ledger.changes(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+                ledger.decide(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
             }
         }
     }
@@ -508,7 +514,7 @@ fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
     for line in &lines {
         let reason = "sessions are not refused by the client's address, so the listener is left out";
-        ledger.changes(*line, reason, "write the listener by hand, and refuse clients by nftables");
+        ledger.decide(*line, reason, "write the listener by hand, and refuse clients by nftables");
     }
     !lines.is_empty()
 }

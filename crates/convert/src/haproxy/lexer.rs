@@ -140,7 +140,11 @@ pub(super) fn words(line: &str) -> Vec<String> {
                     None => {}
                 }
             }
-            (_, '$') if chars.peek().is_some_and(|c| c.is_ascii_alphabetic() || *c == '_' || *c == '{') => {
+            // A hash of a password begins with it.
+            (_, '$')
+                if (quote.is_some() || words.first().is_none_or(|word| word != "user"))
+                    && chars.peek().is_some_and(|c| c.is_ascii_alphabetic() || *c == '_' || *c == '{') =>
+            {
                 let is_braced = chars.next_if_eq(&'{').is_some();
                 let mut name = String::new();
                 while let Some(c) =

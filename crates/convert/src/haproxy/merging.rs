@@ -90,7 +90,7 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
     }
     let is_settled = |set: &RouteKeys| is_closed(set) || is_shut(set);
     if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
-        ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+        ledger.decide(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
     // A route removes the whole prefix that it matches. If that is longer than the prefix to strip, the rest is put

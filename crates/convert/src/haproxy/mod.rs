@@ -60,6 +60,8 @@ struct World<'w> {
     groups: &'w pages::Groups,
     maps: &'w Maps,
     files: &'w dyn Files,
+    /// State in which rules of frontends begin.
+    state: State,
 }
 
 /// Reads a haproxy.cfg into a draft of the output. Lists and maps are read from `files`.
@@ -70,7 +72,11 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let (groups, maps) = (pages::groups(&sections, ledger), Maps::default());
     let proxies = proxies(&sections, &maps, files, ledger);
     let tables = stick_tables(&proxies);
-    let world = World { process: &process, tables: &tables, groups: &groups, maps: &maps, files };
+    let is_script = |word: &String| word.starts_with("lua") || word.contains("spoe");
+    let has_scripts = sections.iter().flat_map(|s| &s.items).any(|item| item.words.iter().any(is_script));
+    let mut state = State::default();
+    state.has_scripts = has_scripts;
+    let world = World { process: &process, tables: &tables, groups: &groups, maps: &maps, files, state };
     let mut backends = BTreeMap::new();
     for proxy in &proxies {
         proxy.treat(&process, &mut target, ledger);
@@ -83,7 +89,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     }
     // Rules of backends that no frontend leads to.
     for proxy in proxies.iter().filter(|p| p.section.kind == "backend" && !read.contains(&p.section.name)) {
-        proxy.rules(&world, State::default(), ledger);
+        proxy.rules(&world, world.state.clone(), ledger);
     }
     for pool in &mut target.pools {
         let keys = [
@@ -280,7 +286,7 @@ impl Proxy<'_> {
         if backend.has_pool {
             target.pools.push(pool);
         } else if has_pool {
-            ledger.changes(
+            ledger.decide(
                 self.section.line,
                 "none of its servers was carried over: requests get a 503",
                 "add endpoints to a pool of this name",
@@ -339,7 +345,7 @@ impl Proxy<'_> {
             }
             return;
         }
-        let rules = self.rules(world, State::default(), ledger);
+        let rules = self.rules(world, world.state.clone(), ledger);
         let mut front = Front {
             name: &self.section.name,
             line: self.section.line,
@@ -353,13 +359,14 @@ impl Proxy<'_> {
             backends,
             rules_of: BTreeMap::new(),
             pages: pages::read(&self.items, world.groups, ledger),
+            edits: Vec::new(),
             shared,
             own_pool: own.then(|| name_of(&self.section.name)),
         };
         let (mut listeners, mut routes) = front.read(rules, &mut target.pools, ledger);
         read.extend(front.rules_of.into_keys());
         if listeners.is_empty() {
-            return ledger.changes(
+            return ledger.decide(
                 self.section.line,
                 "none of its addresses was carried over",
                 "add a listener with bind",

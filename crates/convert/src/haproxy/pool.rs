@@ -29,6 +29,13 @@ pub(super) fn read(
         let inherited: Vec<String> = defaults.iter().flat_map(|item| item.from(1)).cloned().collect();
         defaults.iter().for_each(|item| ledger.carried(item.line));
         server::read(item, &inherited, base, port, &mut pool, &mut gathered, ledger);
+        // An address is in a pool once.
+        if let Some((last, before)) = pool.endpoints.split_last()
+            && before.iter().any(|other| other.addr == last.addr)
+        {
+            pool.endpoints.pop();
+            ledger.changes(item.line, "its address is in the pool already", "raise the weight of the first of them");
+        }
     }
     finish(&mut pool, gathered, is_tcp, ledger);
     pool
@@ -171,7 +178,7 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
     let options = item.from(2);
     let has = |word: &str| options.iter().any(|option| option == word);
     if !has("insert") {
-        let todo = "sticky = { secret_file = \"FILE\" } sets a cookie of its own";
+        let todo = "sticky = { cookie = \"NAME\" } sets a cookie of its own";
         return ledger.changes(
             item.line,
             "only cookies that the balancer inserts are supported, not `prefix` and `rewrite`",
@@ -180,7 +187,7 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
     }
     pool.stick(item.word(1), has("secure"));
     let reason = "cookies are signed here, so a client with a cookie of HAProxy gets an endpoint anew, once";
-    ledger.changes(item.line, reason, "make the file of `secret_file`: openssl rand -hex 32");
+    ledger.changes(item.line, reason, "nothing; several instances need the same key: secret_file of sticky");
     let lost = ["domain", "maxidle", "maxlife", "dynamic", "attr", "preserve"].into_iter().filter(|word| has(word));
     for word in lost {
         ledger.changes(item.line, format!("`{word}` of the cookie is not carried over"), "see the keys of `sticky`");

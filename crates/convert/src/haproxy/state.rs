@@ -53,6 +53,8 @@ pub(super) struct State {
     pub methods: Expr,
     pub queries: Expr,
     pub clients: Expr,
+    /// True if scripts or agents may set variables.
+    pub has_scripts: bool,
 }
 
 impl Default for State {
@@ -67,6 +69,7 @@ impl Default for State {
             methods: never(),
             queries: never(),
             clients: never(),
+            has_scripts: false,
         }
     }
 }
@@ -142,6 +145,9 @@ impl State {
         let unless =
             |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
         match atom {
+            Atom::Var(name, _) if self.has_scripts && !self.vars.contains_key(name) => {
+                Expr::unknown("scripts and agents set variables")
+            }
             Atom::Var(name, test) => {
                 let changes = self.vars.get(name).into_iter().flatten();
                 changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
@@ -225,6 +231,8 @@ fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
     };
     let asks_presence = matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
     match change {
+        // Even an empty value makes it one that is there.
+        Change::Set(_) | Change::Add(_) if asks_presence => Expr::Const(true),
         Change::Set(value) => is(value),
         Change::Add(value) => before.clone().or(is(value)),
         Change::Delete => Expr::Const(false),
@@ -244,6 +252,7 @@ fn path_is(change: &PathChange, test: &Test) -> Expr {
             Expr::any(each.map(|path| is(Test::OneOf(vec![path]))))
         }
         (PathChange::Prefix { from, to }, Test::Begins(text)) => match moved(text, from, to) {
+            Some(text) if text.is_empty() || text == "/" => Expr::Const(true),
             Some(text) => is(Test::Begins(text)),
             None => Expr::Const(to.starts_with(text.as_str())),
         },

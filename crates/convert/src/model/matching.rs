@@ -261,7 +261,11 @@ impl Match {
         keys.dedup();
         let hosts = |key: &Key| self.conds.iter().any(|cond| cond.negated && cond.key == *key);
         let is_host_twice = hosts(&Key::Host) && hosts(&Key::Header("Host".to_string()));
-        !is_host_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
+        // A whole path leaves nothing for an expression.
+        let has = |is: fn(&Test) -> bool| self.conds.iter().any(|c| c.is_path() && !c.negated && is(&c.test));
+        let is_fixed = has(|test| matches!(test, Test::OneOf(_)));
+        let is_twice = is_fixed && has(|test| matches!(test, Test::Regex(_) | Test::Search(_) | Test::Contains(_)));
+        !is_host_twice && !is_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
     }
 
     /// True if every request that fulfils these conditions is known to fulfil `other` too.

@@ -185,10 +185,7 @@ impl Action {
 impl Pool {
     /// Has clients return to their endpoint by a signed cookie.
     pub fn stick(&mut self, cookie: &str, is_secure: bool) {
-        const SECRET: &str = "/etc/evenkeel/sticky.key";
-        self.comments.push(format!("Make the key of the cookie first: openssl rand -hex 32 > {SECRET}"));
         self.set.put(key!("sticky.cookie"), cookie);
-        self.set.put(key!("sticky.secret_file"), SECRET);
         if is_secure {
             self.set.put(key!("sticky.secure"), true);
         }

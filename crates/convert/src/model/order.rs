@@ -47,9 +47,7 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<
 pub(crate) fn break_ties(routes: &mut [Route]) {
     let mut orders: Vec<u64> = Vec::new();
     let ranks: Vec<_> = routes.iter().map(|route| (path(&route.matching), rest(&route.matching))).collect();
-    // `check` does not see what `not` keeps apart.
-    let wanted = |route: &Route| Match::of(route.matching.conds.iter().filter(|cond| !cond.negated).cloned());
-    let wanted: Vec<Match> = routes.iter().map(wanted).collect();
+    let wanted: Vec<Match> = routes.iter().map(|route| wanted(&route.matching)).collect();
     for at in 0..routes.len() {
         let is_tied = |before: &usize| {
             let (ours, theirs) = (&wanted[*before], &wanted[at]);
@@ -64,6 +62,11 @@ pub(crate) fn break_ties(routes: &mut [Route]) {
             routes[at].set.put(key!("order"), order);
         }
     }
+}
+
+/// The match without what is under `not`, where `check` does not see in each case that two routes exclude each other.
+fn wanted(matching: &Match) -> Match {
+    Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
 }
 
 /// True if both are looked up for the same host, or for all hosts.
@@ -115,7 +118,9 @@ fn behind(
         match excluded {
             Some(narrower) => {
                 later.matching = narrower;
+                // It may win over rules now that it did not win over before.
                 at = 0;
+                reported.clear();
             }
             None if reported.contains(&(at - 1)) => {}
             None => {

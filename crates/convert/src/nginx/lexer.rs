@@ -153,7 +153,7 @@ impl<'r> Reader<'r> {
                     "no file was found that it includes",
                     "convert on the machine that has them",
                 ),
-                false => self.ledger.changes(
+                false => self.ledger.decide(
                     line,
                     format!("{name} cannot be read here"),
                     "convert on the machine that has it",
@@ -179,7 +179,7 @@ impl<'r> Reader<'r> {
                     let plain = template::strip(&text, &file, self.ledger);
                     all.extend(self.read(&plain, &file, depth + 1));
                 }
-                None => self.ledger.changes(
+                None => self.ledger.decide(
                     line,
                     format!("{} cannot be read here", path.display()),
                     "convert on the machine that has it",

@@ -314,7 +314,7 @@ impl<'d> Routes<'_, 'd> {
                 Ok(condition::Truth::Always) => Vec::new(),
                 Ok(condition::Truth::Never) => continue,
                 Err(reason) => {
-                    self.world.ledger.changes(line.line, reason, "write a [[route]] by hand");
+                    self.world.ledger.decide(line.line, reason, "write a [[route]] by hand");
                     continue;
                 }
             };
@@ -331,7 +331,7 @@ impl<'d> Routes<'_, 'd> {
                 }
                 None => {
                     let reason = format!("\"{}\" is not an endpoint", line.word(1));
-                    self.world.ledger.changes(line.line, reason, "write a [[route]] by hand");
+                    self.world.ledger.decide(line.line, reason, "write a [[route]] by hand");
                     self.push(matching, Action::respond(502), Draft::default(), line.line);
                 }
             }

@@ -226,7 +226,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         let line = location.directive.line;
         let todo = "write a [[route]] with path, prefix, ends_with or search by hand";
         let refuses = answer::refuses(location.directive);
-        self.world.ledger.changes(line, reason, todo);
+        self.world.ledger.decide(line, reason, todo);
         self.lost(location.directive);
         if refuses {
             let comment =
@@ -241,7 +241,7 @@ impl<'w, 'd> Routes<'w, 'd> {
     pub fn lost(&mut self, directive: &Directive) {
         for inner in directive.inner() {
             if !self.world.ledger.is_settled(inner.line) {
-                self.world.ledger.changes(inner.line, "its block was not carried over", "write the [[route]] by hand");
+                self.world.ledger.decide(inner.line, "its block was not carried over", "write the [[route]] by hand");
             }
             self.lost(inner);
         }
@@ -416,7 +416,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             }
             Err(reason) => {
                 let status = directive.word(1).parse::<u64>().unwrap_or(302);
-                self.world.ledger.changes(directive.line, reason, "write redirect or respond of a [[route]] by hand");
+                self.world.ledger.decide(directive.line, reason, "write redirect or respond of a [[route]] by hand");
                 // What it refuses stays refused, and no endpoint gets what it answers.
                 let is_sent = (200..300).contains(&status) || (400..600).contains(&status) && status != 444;
                 let status = if is_sent { status } else { 403 };
@@ -626,7 +626,7 @@ impl<'w, 'd> Routes<'w, 'd> {
                 self.missing(state, line);
             }
             Err(reason) => {
-                self.world.ledger.changes(line, reason, "write the [[route]] with rewrite by hand");
+                self.world.ledger.decide(line, reason, "write the [[route]] with rewrite by hand");
                 // The location may refuse the request.
                 self.push(state.matching, Action::respond(403), Draft::default(), line);
             }

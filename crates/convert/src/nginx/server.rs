@@ -108,7 +108,7 @@ fn placed(group: &[Route], own: &Match, scope: &Scope, world: &mut World<'_>) ->
             Ok(matching) => list.push(Route { matching, ..route.clone() }),
             // A condition on the host that its own server never sees.
             Err(Apart::Never) => world.ledger.dropped(route.line, "no request of this server fulfils it"),
-            Err(Apart::Unwritable) => world.ledger.changes(
+            Err(Apart::Unwritable) => world.ledger.decide(
                 route.line,
                 "its condition does not fit beside the names of its server",
                 "write the [[route]] by hand",
@@ -444,7 +444,7 @@ fn tls(levels: &[&[Directive]], is_default: bool, listener: &mut Listener, world
         listener.set.put(key!("tls.self_signed"), true);
         if let Some(directive) = levels[1].iter().find(|d| d.name() == "listen") {
             let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }";
-            world.ledger.changes(directive.line, "no certificate was carried over: a self-signed one is used", todo);
+            world.ledger.decide(directive.line, "no certificate was carried over: a self-signed one is used", todo);
         }
     } else {
         listener.set.remove(key!("tls.self_signed"));

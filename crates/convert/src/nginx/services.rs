@@ -90,7 +90,7 @@ fn auth_request(
     if let Some(field) = decisive(world.services.get(directive.word(1)).copied()) {
         // Without the field, the service might decide about another request.
         close(set);
-        world.ledger.changes(
+        world.ledger.decide(
             field.line,
             format!(
                 "the service reads the request from {}, which it does not get: all clients are refused",

@@ -120,7 +120,7 @@ impl<'d> World<'d> {
                 pool.set.put(key!("protocol"), "h2");
             }
             if pool.endpoints.is_empty() {
-                self.ledger.changes(
+                self.ledger.decide(
                     line,
                     format!("the upstream \"{authority}\" has no server that was carried over"),
                     "add endpoints to the pool",

@@ -5,38 +5,47 @@ use super::effect::{Effect, add, close};
 use super::service;
 use crate::ledger::Ledger;
 use crate::model::{Draft, Pool, Target, name_of};
-use crate::protection::user;
+use crate::protection::{READ, user};
 use crate::tree::Node;
 use evenkeel_config::plan::{BasicAuth, ForwardAuth, PoolTls};
 
 /// Settings of `forwardAuth` that change requests to the service or to endpoints.
 const DECISIVE: [&str; 2] = ["authResponseHeadersRegex", "forwardBody"];
 
-/// Reads `basicAuth`. The users in it are lines of a file with the name of the middleware.
-pub(super) fn passwords(name: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
-    let file = match node.take("usersFile", ledger) {
-        Some(file) => {
-            ledger.changes(
-                node.line,
-                "hashes of MD5 and SHA-1 are refused: those of bcrypt, Argon2id and SHA-crypt are read",
-                "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
-            );
-            file.to_string()
-        }
-        None => format!("{}.htpasswd", name_of(name)),
-    };
-    if let Some(users) = node.get("users") {
-        for (line, text) in users.leaf_texts() {
-            // Dollars are doubled in compose files, and users separated by commas in labels.
-            for one in text.split(',') {
-                let one = one.trim().replace("$$", "$");
-                let (name, hash) = one.split_once(':').unwrap_or((&one, ""));
-                user(line, name, hash, &file, ledger);
+/// Reads `basicAuth` with its users.
+pub(super) fn passwords(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    let file = node.take("usersFile", ledger).map(|file| {
+        ledger.changes(
+            node.line,
+            "hashes of MD5 and SHA-1 are refused: those of bcrypt, Argon2id and SHA-crypt are read",
+            "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
+        );
+        file.to_string()
+    });
+    let mut users = Vec::new();
+    for (line, text) in node.get("users").map(Node::leaf_texts).into_iter().flatten() {
+        // Dollars are doubled in compose files, and users separated by commas in labels.
+        for one in text.split(',') {
+            let one = one.trim().replace("$$", "$");
+            let (name, hash) = one.split_once(':').unwrap_or((&one, ""));
+            let is_whole = !hash.starts_with("$2") || hash.len() == 60;
+            match is_whole && READ.iter().any(|start| hash.starts_with(start)) && !name.contains('{') {
+                true => users.push(one.clone()),
+                false => user(line, name, hash, "the users of basic_auth", ledger),
             }
         }
     }
+    if file.is_none() && users.is_empty() {
+        return close(node, "none of its users is read", effect, ledger);
+    }
+    if let Some(node) = node.get("users") {
+        node.carried(ledger);
+    }
     let keeps = node.take("removeHeader", ledger) != Some("true");
-    let mut auth: Draft<BasicAuth> = Draft::one(key!("file"), file);
+    let mut auth: Draft<BasicAuth> = match file {
+        Some(file) => Draft::one(key!("file"), file),
+        None => Draft::one(key!("users"), users.join("\n")),
+    };
     if keeps {
         auth.put(key!("keep"), true);
     }

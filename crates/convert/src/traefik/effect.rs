@@ -6,13 +6,26 @@ use crate::protection::{close as close_routes, would_replace};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
 
+/// Change of a path.
+#[derive(Clone, Debug)]
+pub(super) enum Move {
+    /// Takes the first of these prefixes away that a path has.
+    Strip(Vec<String>),
+    Add(String),
+    Replace(String),
+    Search {
+        search: String,
+        to: String,
+    },
+}
+
 /// Changes that the middlewares of a router make to its routes.
 #[derive(Default)]
 pub(super) struct Effect {
     pub set: RouteKeys,
     pub action: Option<Action>,
-    /// Prefixes that are stripped.
-    pub strip: Vec<String>,
+    /// Changes of the path, in their order.
+    pub moves: Vec<Move>,
     /// True if something that protects the requests is not carried over.
     pub is_closed: bool,
 }
@@ -20,13 +33,15 @@ pub(super) struct Effect {
 /// Closes the routes, and notes everything in the middleware that is not settled.
 pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut Ledger) {
     effect.is_closed = true;
-    ledger.changes(node.line, format!("{reason}; {PROTECTED}"), OPEN);
+    ledger.decide(node.line, format!("{reason}; {PROTECTED}"), OPEN);
     node.lost(PROTECTED, OPEN, ledger);
 }
 
 /// Adds the keys of a middleware, unless another middleware has set the same kind of protection.
 pub(super) fn add(more: RouteKeys, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
-    match would_replace(&effect.set, &more) {
+    let access = key!("access");
+    let lists = more.has(access) && effect.set.has(access) && more.get(access) != effect.set.get(access);
+    match lists || would_replace(&effect.set, &more) {
         true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
         false => effect.set.merge(&more),
     }

@@ -1,10 +1,10 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
 use super::auth;
-use super::effect::{Effect, close};
+use super::effect::{Effect, Move, add, close};
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Draft, FieldKeys, Key, Match, Target, Test, braced, parse_size, size};
+use crate::model::{Action, Draft, FieldKeys, Target, braced, parse_size, size};
 use crate::tree::Node;
 use evenkeel_config::plan::{Cors, Limit};
 
@@ -44,21 +44,21 @@ pub(super) fn apply(
 fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Target, ledger: &mut Ledger) {
     match kind {
         "stripprefix" => {
-            effect.strip.extend(
-                node.texts("prefixes", ledger).into_iter().map(|prefix| prefix.trim_end_matches('/').to_string()),
-            );
+            let prefixes = node.texts("prefixes", ledger);
+            let prefixes = prefixes.into_iter().map(|prefix| prefix.trim_end_matches('/').to_string());
+            effect.moves.push(Move::Strip(prefixes.collect()));
             if let Some(force) = node.at("forceSlash") {
                 force.dropped("a path is never without its slash", ledger);
             }
         }
         "addprefix" => {
             if let Some(prefix) = node.take("prefix", ledger) {
-                effect.set.put(key!("rewrite.path"), format!("{}{{path}}", braced(prefix.trim_end_matches('/'))));
+                effect.moves.push(Move::Add(prefix.trim_end_matches('/').to_string()));
             }
         }
         "replacepath" => {
             if let Some(path) = node.take("path", ledger) {
-                effect.set.put(key!("rewrite.path"), braced(path));
+                effect.moves.push(Move::Replace(path.to_string()));
             }
         }
         "redirectscheme" => {
@@ -92,10 +92,11 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
             );
         }
         "ipallowlist" | "ipwhitelist" => {
-            effect.set.put(key!("access.allow"), node.texts("sourceRange", ledger));
+            let mut set = Draft::one(key!("access.allow"), node.texts("sourceRange", ledger));
             if let Some(status) = node.take("rejectStatusCode", ledger).and_then(|status| status.parse::<u64>().ok()) {
-                effect.set.put(key!("access.status"), status);
+                set.put(key!("access.status"), status);
             }
+            add(set, node, effect, ledger);
             node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
         }
         "buffering" => {
@@ -111,11 +112,16 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
             node.dropped("pauses between tries grow from 25 ms on", ledger);
         }
         "compress" => compress(node, effect, ledger),
-        "basicauth" => auth::passwords(name, node, effect, ledger),
+        "basicauth" => auth::passwords(node, effect, ledger),
         "digestauth" => auth::digests(node, effect, ledger),
         "forwardauth" => auth::service(name, node, effect, target, ledger),
         "errors" => node.lost("pages are for evenkeel's own answers", "error_pages of the [[route]]", ledger),
         "circuitbreaker" => node.lost("endpoints that fail are ejected one by one", "outlier of the pool", ledger),
+        "replacepathregex" if is_simple(node) => {
+            let search = node.take("regex", ledger).unwrap_or_default().to_string();
+            let to = groups(node.take("replacement", ledger).unwrap_or_default());
+            effect.moves.push(Move::Search { search, to });
+        }
         "stripprefixregex" | "replacepathregex" => {
             node.lost(
                 "paths are not rewritten by expressions",
@@ -277,19 +283,35 @@ fn rate_limit(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
 }
 
-/// A match of a prefix by segment, so that the prefix can be stripped; `None` if the prefix does not fit the match.
-pub(super) fn stripped(matching: &Match, prefix: &str) -> Option<Match> {
-    let own = |cond: &&Cond| cond.key == Key::Path && !cond.negated;
-    match matching.conds.iter().find(own).map(|cond| &cond.test) {
-        Some(Test::Begins(text)) if text.trim_end_matches('/') == prefix => {
-            let mut matching = matching.clone();
-            matching.conds.retain(|cond| cond.key != Key::Path || cond.negated);
-            matching.conds.push(Cond::new(Key::Path, Test::Below(prefix.to_string())));
-            Some(matching)
-        }
-        None => matching.and(&Match::of([Cond::new(Key::Path, Test::Below(prefix.to_string()))])).ok(),
-        _ => None,
+/// True for an expression and a replacement that evenkeel reads in the same way.
+fn is_simple(node: &Node) -> bool {
+    let (regex, to) = (node.at("regex").and_then(Node::text), node.at("replacement").and_then(Node::text));
+    let fits = |to: &str| {
+        let parts: Vec<&str> = to.split('$').collect();
+        let is_group = |part: &&str| {
+            let digits = part.trim_start_matches('{');
+            digits.starts_with(|c: char| c.is_ascii_digit())
+                && !digits
+                    .trim_start_matches(|c: char| c.is_ascii_digit())
+                    .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        };
+        to.starts_with('/') && !to.contains('?') && parts.iter().skip(1).all(|part| is_group(part))
+    };
+    regex.is_some_and(|regex| crate::expression::foreign(regex).is_ok()) && to.is_some_and(fits)
+}
+
+/// A replacement with `$1` and `${1}` as evenkeel writes it.
+fn groups(to: &str) -> String {
+    let mut parts = to.split('$');
+    let mut out = braced(parts.next().unwrap_or_default());
+    for part in parts {
+        let bare = part.trim_start_matches('{');
+        let end = bare.find(|c: char| !c.is_ascii_digit()).unwrap_or(bare.len());
+        let (digits, rest) = bare.split_at(end);
+        let rest = if part.starts_with('{') { rest.strip_prefix('}').unwrap_or(rest) } else { rest };
+        out.push_str(&format!("{{{digits}}}{}", braced(rest)));
     }
+    out
 }
 
 #[cfg(test)]
@@ -297,9 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_is_taken_away_where_it_is_matched() {
-        let begins = |text: &str| Match::of([Cond::new(Key::Path, Test::Begins(text.into()))]);
-        assert!(stripped(&begins("/api"), "/api").is_some() && stripped(&begins("/api/"), "/api").is_some());
-        assert!(stripped(&begins("/api/v1"), "/api").is_none() && stripped(&Match::default(), "/api").is_some());
+    fn groups_are_respelled() {
+        assert_eq!(groups("/v2/$1/${2}{x"), "/v2/{1}/{2}{{x");
     }
 }

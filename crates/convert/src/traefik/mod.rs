@@ -10,10 +10,13 @@ mod router;
 mod rule;
 mod service;
 
-use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, cert_files, name_of};
+use crate::ledger::{Ledger, Line};
+use crate::model::{
+    Action, Apart, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, braced, cert_files, name_of,
+};
+use crate::place::Place;
 use crate::tree::{self, Node};
-use effect::Effect;
+use effect::{Effect, Move};
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -133,10 +136,19 @@ impl Router<'_> {
         ledger: &mut Ledger,
     ) {
         let rule = self.node.take("rule", ledger).unwrap_or_default();
+        let mut is_closed = false;
         let matches = match rule::read(rule) {
             Ok(matches) => matches,
+            // A middleware may protect its requests, which must not reach another router.
+            Err(reason) if self.node.get("middlewares").is_some() => {
+                is_closed = true;
+                let reason =
+                    format!("the rule cannot be written: {reason}: all clients are refused that it may concern");
+                ledger.changes(self.line, reason, "write a [[route]] by hand");
+                rule::widest(rule)
+            }
             Err(reason) => {
-                ledger.changes(self.line, format!("the rule cannot be written: {reason}"), "write a [[route]] by hand");
+                ledger.decide(self.line, format!("the rule cannot be written: {reason}"), "write a [[route]] by hand");
                 return self.node.lost("its router was not carried over", "write the [[route]] by hand", ledger);
             }
         };
@@ -173,30 +185,24 @@ impl Router<'_> {
             return ledger.dropped(self.line, "its entry points redirect every request");
         }
         for matching in matches {
-            let stripped = effect.strip.iter().filter_map(|prefix| middleware::stripped(&matching, prefix)).next();
-            if !effect.strip.is_empty() && stripped.is_none() {
-                let todo = "strip_prefix of a [[route]] whose match has that prefix";
-                ledger.changes(self.line, "a prefix is taken away that the rule does not ask for", todo);
+            for (mut matching, place) in moved(matching, &effect.moves, self.line, ledger) {
+                let mut set = set.clone();
+                if matches!(action, Action::Pool(_) | Action::Split(_)) {
+                    place.put(matching.only_path(), None, &mut set);
+                }
+                if is_closed {
+                    crate::protection::close(&mut set);
+                }
+                matching.conds.insert(0, Cond::one_of(Key::Listener, serving.iter().cloned()));
+                routes.push(Route {
+                    name: self.name.to_string(),
+                    comments: Vec::new(),
+                    matching,
+                    action: action.clone(),
+                    set,
+                    line: self.line,
+                });
             }
-            let mut set = set.clone();
-            if stripped.is_some() {
-                set.put(key!("strip_prefix"), true);
-                ledger.changes(
-                    self.line,
-                    "a prefix that is taken away is one by segment: /x takes no /xy",
-                    "nothing, unless clients ask for such paths",
-                );
-            }
-            let mut matching = stripped.unwrap_or(matching);
-            matching.conds.insert(0, Cond::one_of(Key::Listener, serving.iter().cloned()));
-            routes.push(Route {
-                name: self.name.to_string(),
-                comments: Vec::new(),
-                matching,
-                action: action.clone(),
-                set,
-                line: self.line,
-            });
         }
     }
 
@@ -208,7 +214,7 @@ impl Router<'_> {
                 let reason =
                     format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
                 effect.is_closed = true;
-                ledger.changes(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
+                ledger.decide(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
             }
         }
         effect::settle(&mut effect);
@@ -237,6 +243,59 @@ impl Router<'_> {
         }
         tls.carried(ledger);
     }
+}
+
+/// Requests by the path that endpoints get, behind all changes of it. The first ones come first.
+fn moved(matching: Match, moves: &[Move], line: Line, ledger: &mut Ledger) -> Vec<(Match, Place)> {
+    let mut states = vec![(matching, Place::default())];
+    for change in moves {
+        let mut next = Vec::new();
+        for (matching, place) in states {
+            let place = match change {
+                Move::Strip(prefixes) => {
+                    next.extend(stripped(matching, &place, prefixes));
+                    continue;
+                }
+                Move::Add(prefix) => place.rewritten(&format!("{}{{path}}", braced(prefix))),
+                Move::Replace(path) => Place::Fixed(path.clone()),
+                Move::Search { search, to } if place.is_original() => {
+                    Place::Searched { search: search.clone(), to: to.clone() }
+                }
+                Move::Search { .. } => Place::Unknown,
+            };
+            next.push((matching, place));
+        }
+        states = next;
+    }
+    if states.iter().any(|(_, place)| *place == Place::Unknown) {
+        let reason = "a route has one rewrite, and its middlewares have several";
+        ledger.changes(line, reason, "rewrite of the [[route]]");
+    }
+    states
+}
+
+/// Requests with the first prefix that they have, and at the end those with none of them.
+fn stripped(matching: Match, place: &Place, prefixes: &[String]) -> Vec<(Match, Place)> {
+    let mut all = Vec::new();
+    for prefix in prefixes {
+        let Some((cond, behind)) = place.stripped(prefix) else { continue };
+        let Some(cond) = cond else {
+            all.push((matching, behind));
+            return all;
+        };
+        let begins = Match::of([cond]);
+        if matching.implies(&begins) {
+            all.push((matching, behind));
+            return all;
+        }
+        match matching.and(&begins) {
+            Ok(both) => all.push((both, behind)),
+            Err(Apart::Never) => {}
+            Err(Apart::Unwritable) => return vec![(matching, Place::Unknown)],
+        }
+    }
+    all.push((matching, place.clone()));
+    all
 }
 
 fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target: &mut Target, ledger: &mut Ledger) {

@@ -40,6 +40,28 @@ pub(super) fn read(text: &str) -> Result<Vec<Match>, String> {
     alternatives(&expr, false)
 }
 
+/// Returns alternatives that take all requests of a rule that cannot be written, and perhaps more.
+pub(super) fn widest(text: &str) -> Vec<Match> {
+    let every = || vec![Match::default()];
+    let Ok(tokens) = tokens(text) else { return every() };
+    let mut at = 0;
+    match any(&tokens, &mut at, 0) {
+        Ok(Expr::Any(parts)) if at == tokens.len() && parts.len() == 1 => match &parts[0] {
+            Expr::All(parts) => parts.iter().fold(every(), |all, part| {
+                let Ok(theirs) = alternatives(part, false) else { return all };
+                let both: Result<Vec<Match>, Apart> = all
+                    .iter()
+                    .flat_map(|a| theirs.iter().map(move |b| a.and(b)))
+                    .filter(|both| *both != Err(Apart::Never))
+                    .collect();
+                both.unwrap_or(all)
+            }),
+            _ => every(),
+        },
+        _ => every(),
+    }
+}
+
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -127,8 +149,9 @@ fn conds(name: &str, values: &[String]) -> Result<Vec<Cond>, String> {
             vec![Cond::one_of(Key::Host, values.iter().map(|host| host.to_ascii_lowercase()))]
         }
         "HostRegexp" => {
-            let regex = first.trim_start_matches('^').trim_end_matches('$');
-            vec![Cond::new(Key::Header("Host".into()), Test::Regex(format!("(?i)({regex})(:[0-9]+)?")))]
+            expression::foreign(first)?;
+            let regex = expression::whole(first, false);
+            vec![Cond::new(Key::Header("Host".into()), Test::Regex(format!("(?i)(?:{regex})(:[0-9]+)?")))]
         }
         "Path" => each(&|path| Cond::one_of(Key::Path, [path.as_str()])),
         "PathPrefix" if first == "/" => Vec::new(),
@@ -143,7 +166,8 @@ fn conds(name: &str, values: &[String]) -> Result<Vec<Cond>, String> {
         "Query" => match (second, first.split_once('=')) {
             (Some(value), _) => vec![Cond::one_of(Key::Query(first.clone()), [value.as_str()])],
             (None, Some((name, value))) => vec![Cond::one_of(Key::Query(name.to_string()), [value])],
-            (None, None) => vec![Cond::new(Key::Query(first.clone()), Test::Present)],
+            // A parameter without a value.
+            (None, None) => vec![Cond::new(Key::Query(first.clone()), Test::Regex("(?:)".to_string()))],
         },
         "QueryRegexp" => vec![Cond::new(Key::Query(first.clone()), whole(&pair()?)?)],
         "ClientIP" => vec![Cond::one_of(Key::Client, values.iter().map(String::as_str))],

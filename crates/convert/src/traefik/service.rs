@@ -34,7 +34,7 @@ fn at_depth(
     let bare = name.split('@').next().unwrap_or(name);
     let Some(service) = services.and_then(|all| all.get(bare)).filter(|_| depth < DEPTH) else {
         let todo = "add a [pool.NAME] with its endpoints, and a [[route]] that leads to it";
-        ledger.changes(router.line, format!("the service \"{name}\" is not in this file"), todo);
+        ledger.decide(router.line, format!("the service \"{name}\" is not in this file"), todo);
         return None;
     };
     let mut set = Draft::default();
@@ -46,7 +46,7 @@ fn at_depth(
         if target.pool(&name).is_none() {
             let pool = pool(&name, balancer, ledger);
             if pool.endpoints.is_empty() {
-                ledger.changes(
+                ledger.decide(
                     service.line,
                     "the service has no endpoints here",
                     "add endpoints to a pool of this name",
@@ -95,7 +95,7 @@ fn at_depth(
         let fallback = at_depth(&fallback, services, router, depth + 1, target, ledger);
         return Some(nested::failover(node, &name_of(bare), main, fallback, target, ledger));
     }
-    ledger.changes(
+    ledger.decide(
         router.line,
         format!("the service \"{name}\" is of a kind that is not carried over"),
         "write its [[route]] by hand",

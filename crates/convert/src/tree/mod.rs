@@ -19,7 +19,7 @@ pub(crate) fn read(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Node {
     let read = if is_toml { toml::read(text, file, ledger) } else { yaml::read(text, file, ledger) };
     read.unwrap_or_else(|(line, reason)| {
         let entry = ledger.open(file, line, text.lines().nth(line.saturating_sub(1)).unwrap_or_default());
-        ledger.changes(entry, format!("the file cannot be read: {reason}"), "correct it, and convert again");
+        ledger.decide(entry, format!("the file cannot be read: {reason}"), "correct it, and convert again");
         Node { line: entry, kind: Kind::Map(Vec::new()) }
     })
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Deadline of a start or an end.
 const LATE: Duration = Duration::from_secs(20);
 
-/// A running program, which ends on drop.
-pub struct Original(Child);
+/// A running program, which ends on drop. `None`: the model of Traefik.
+pub struct Original(Option<Child>);
 
 impl Original {
     /// Name of the program of a format, if it is one that runs here.
@@ -33,7 +33,9 @@ impl Original {
     /// # Errors
     /// The output of the program, if it ended: it does not accept the configuration.
     pub fn start(of: From, text: &str, dir: &Path, listens: &[SocketAddr]) -> Result<Original, String> {
-        let program = Original::program(of).expect("it is one that runs");
+        let Some(program) = Original::program(of) else {
+            return listens.iter().try_for_each(|at| crate::traefik::start(text, *at)).map(|()| Original(None));
+        };
         let path = find(program).unwrap_or_else(|| panic!("{program} was there"));
         let file = dir.join(file_name(of));
         fs::write(&file, text).expect("a folder of ours");
@@ -60,18 +62,19 @@ impl Original {
                 thread::sleep(Duration::from_millis(2));
             }
         }
-        Ok(Original(child))
+        Ok(Original(Some(child)))
     }
 }
 
 impl Drop for Original {
     fn drop(&mut self) {
+        let Some(child) = &mut self.0 else { return };
         // Workers of NGINX end with their master only if it ends by itself.
-        let _ = Command::new("kill").arg("-TERM").arg(self.0.id().to_string()).status();
+        let _ = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
         let begun = Instant::now();
-        while matches!(self.0.try_wait(), Ok(None)) {
+        while matches!(child.try_wait(), Ok(None)) {
             if begun.elapsed() > LATE {
-                let _ = self.0.kill();
+                let _ = child.kill();
             }
             thread::sleep(Duration::from_millis(2));
         }

@@ -24,7 +24,11 @@ impl Ours {
         let source = dir.join(file_name(from));
         let converted = convert(&source.display().to_string(), text, Some(from), &Disk).expect("the format is named");
         let file = dir.join("evenkeel.toml");
-        fs::write(&file, &converted.toml).expect("a folder of ours");
+        // The key of sticky sessions is made there.
+        let state = format!("\n[runtime]\nstate = \"{}\"\n", dir.join("state").display());
+        let text =
+            if converted.toml.contains("[runtime") { converted.toml.clone() } else { converted.toml.clone() + &state };
+        fs::write(&file, &text).expect("a folder of ours");
         let outcome = evenkeel_config::load(&file, &|_| None);
         let errors = evenkeel_config::render_text(&outcome.diagnostics, false);
         let refused = |why: &str| Refused(format!("{why}\n{}", converted.toml));

@@ -13,7 +13,7 @@ use std::env;
 /// Reasons of a report that are printed, the most frequent first.
 const REASONS: usize = 30;
 
-fn number(name: &str, default: u64) -> u64 {
+pub fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
@@ -30,7 +30,7 @@ pub fn run_part(grammar: &Grammar, of: u64) {
     let (cases, first) = (number("EVENKEEL_JUDGE_CASES", 100).div_ceil(of), number("EVENKEEL_JUDGE_SEED", 1));
     let most = number("EVENKEEL_JUDGE_FINDINGS", 10) as usize;
     let endpoints = Endpoints::start();
-    let mut findings: BTreeMap<String, (usize, u64, String)> = BTreeMap::new();
+    let mut findings: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     let mut why: BTreeMap<String, usize> = BTreeMap::new();
     let (mut same, mut named, mut invalid) = (0, 0, BTreeMap::<String, usize>::new());
     for seed in first..first + cases {
@@ -49,8 +49,10 @@ pub fn run_part(grammar: &Grammar, of: u64) {
             Judged::Finding(finding) => match findings.get_mut(&finding.kind) {
                 Some((n, ..)) => *n += 1,
                 None => {
+                    eprintln!("---- {}, seed {seed}: {}", grammar.from, finding.kind);
                     let finding = shrink(grammar, &nodes, seed, &endpoints, finding);
-                    findings.insert(finding.kind, (1, seed, finding.text));
+                    eprintln!("{}", finding.text);
+                    findings.insert(finding.kind, (1, seed));
                 }
             },
         }
@@ -73,8 +75,8 @@ pub fn run_part(grammar: &Grammar, of: u64) {
     for (why, n) in &invalid {
         eprintln!("refused by the original {n} times: {why}");
     }
-    for (kind, (n, seed, text)) in &findings {
-        eprintln!("---- {kind}: {n} times, first with seed {seed}\n{text}");
+    for (kind, (n, seed)) in &findings {
+        eprintln!("---- {kind}: {n} times, first with seed {seed}");
     }
     assert!(findings.is_empty(), "{} kinds of findings", findings.len());
     let most = cases as usize / 10;

@@ -3,20 +3,22 @@
 use crate::case::{Finding, Judged, judge};
 use crate::endpoints::Endpoints;
 use crate::grammars::Grammar;
+use crate::run::number;
 use crate::tree::{Node, Text, without};
 
-/// Number of configurations that are tried at most.
-const TRIES: usize = 60;
+/// Number of configurations that are tried at most, unless `EVENKEEL_JUDGE_TRIES` says otherwise.
+const TRIES: u64 = 60;
 
 /// Takes lines out of a configuration while it fails as before: first many at a time, then one by one.
 pub fn shrink(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints, first: Finding) -> Finding {
     let (mut nodes, mut best, mut tries) = (nodes.to_vec(), first, 0);
+    let most = number("EVENKEEL_JUDGE_TRIES", TRIES);
     let count = |nodes: &[Node]| Text::of(nodes, grammar.style).len();
     let mut size = (count(&nodes) / 4).max(1);
     loop {
         let before = count(&nodes);
         let mut number = 0;
-        while number < count(&nodes) && tries < TRIES {
+        while number < count(&nodes) && tries < most {
             let smaller = without(&nodes, &(number..number + size).collect());
             tries += 1;
             match judge(grammar, &smaller, seed, endpoints) {
@@ -24,7 +26,7 @@ pub fn shrink(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoint
                 _ => number += size,
             }
         }
-        if tries >= TRIES || size == 1 && count(&nodes) == before {
+        if tries >= most || size == 1 && count(&nodes) == before {
             return best;
         }
         size = (size / 2).max(1);

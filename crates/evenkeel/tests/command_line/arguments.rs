@@ -1,6 +1,6 @@
 //! Errors of the command line, and exit codes.
 
-use crate::support::{Folder, address, ends};
+use crate::support::{Endpoint, Folder, address, ends};
 use std::net::TcpListener;
 
 const GOOD: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['127.0.0.1:8081']\n";
@@ -75,7 +75,7 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
          backend app\n  timeout server 5s\n  server a 127.0.0.1:8081 check\n",
     );
     let said =
-        ["must decide (1):", "line 5 `http-request lua.x`", "harmless (1):", "line 2 `daemon`", "accepts the output"];
+        ["changes (1):", "line 5 `http-request lua.x`", "harmless (1):", "line 2 `daemon`", "accepts the output"];
     let toml = ends(&["convert", &file], 10, &said);
     assert!(toml.contains("[listener.www]\nbind = [\"127.0.0.1:8080\"]\npool = \"app\"\n"), "{toml}");
     let converted = folder.file("evenkeel.toml", &toml);
@@ -86,8 +86,42 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
     let json = ends(&["convert", &file, "--json"], 10, &[]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((&json["toml"], &json["from"]), (&toml.into(), &"HAProxy".into()));
-    assert_eq!((&json["decide"][0]["line"], json["changes"].as_array().map(Vec::len)), (&5.into(), Some(0)));
+    assert_eq!((&json["changes"][0]["line"], json["decide"].as_array().map(Vec::len)), (&5.into(), Some(0)));
     assert_eq!(json["errors"], serde_json::json!([]));
+}
+
+#[test]
+fn convert_ends_with_zero_if_all_is_carried_over() {
+    let folder = Folder::new("convert-whole");
+    let whole = "frontend www\n  bind 127.0.0.1:8080\n  default_backend app\nbackend app\n  server a 127.0.0.1:8081\n";
+    ends(&["convert", &folder.file("haproxy.cfg", whole)], 0, &["5 of 5 directives", "accepts the output"]);
+    let missing = "frontend www\n  bind 127.0.0.1:8080\n  default_backend app\nbackend app\n  server a ${NOWHERE}:80\n";
+    let said = ["finds 1 errors in the output", "NOWHERE"];
+    ends(&["convert", &folder.file("missing.cfg", missing), "--from", "haproxy"], 1, &said);
+}
+
+#[test]
+fn convert_is_compared_with_the_running_original() {
+    let folder = Folder::new("convert-against");
+    let endpoint = Endpoint::start("a");
+    // Plays the original: it sends all requests to its endpoint, as the conversion does.
+    let original = Endpoint::start("a");
+    let url = format!("http://{}", original.addr);
+    let text = |rule: &str| {
+        let bind = &original.addr;
+        format!("frontend www\n  bind {bind}\n{rule}  default_backend app\nbackend app\n  server a {}\n", endpoint.addr)
+    };
+    let same = folder.file("same.cfg", &text(""));
+    ends(&["convert", &same, "--from", "haproxy", "--against", &url], 0, &["200 requests (GET and HEAD)", "0 differ"]);
+    let other = folder.file("other.cfg", &text("  http-request deny if { path_beg /admin }\n"));
+    let said = ["status 200 there, 403 here (", "http://other.invalid/admin", "here:  403"];
+    ends(&["convert", &other, "--from", "haproxy", "--against", &url], 10, &said);
+    let json = ends(&["convert", &other, "--from", "haproxy", "--against", &url, "--json"], 10, &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["differences"][0]["kind"], "status 200 there, 403 here");
+    ends(&["convert", &same, "--from", "haproxy", "--against", "https://a"], 2, &["does not begin with http://"]);
+    let nobody = format!("http://{}", address());
+    ends(&["convert", &same, "--from", "haproxy", "--against", &nobody], 1, &["the original at", "does not answer"]);
 }
 
 #[test]

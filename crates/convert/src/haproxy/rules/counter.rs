@@ -4,6 +4,7 @@ use super::effect::{Filter, Rules, Scope, Tracker, close, end};
 use crate::haproxy::criteria::Rate;
 use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::Expr;
+use crate::haproxy::state::State;
 use crate::ledger::Ledger;
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Test, Value};
 use evenkeel_config::plan::Limit;
@@ -27,7 +28,7 @@ pub(crate) fn limit(
     let Some(tracker) = tracker else {
         return close(item, "the counter is not of a key that is tracked", matching, rules, ledger);
     };
-    let Some(tracked) = tracked(&tracker, matching, scope) else {
+    let Some(tracked) = tracked(&tracker, matching, scope, &rules.state) else {
         return close(item, "the condition of what it counts cannot be written", matching, rules, ledger);
     };
     let is_everywhere = tracked.iter().any(|matching| matching.conds.is_empty());
@@ -79,7 +80,7 @@ pub(crate) fn limit(
 }
 
 /// Matches of the requests that a rule counts and refuses; `None` if they cannot be written.
-fn tracked(tracker: &Tracker, matching: &Match, scope: &Scope<'_>) -> Option<Vec<Match>> {
+fn tracked(tracker: &Tracker, matching: &Match, scope: &Scope<'_>, state: &State) -> Option<Vec<Match>> {
     let maps = scope.context.maps;
     let has_key = match tracker.key.split_once('(') {
         Some(("hdr" | "req.hdr", name)) => {
@@ -87,7 +88,7 @@ fn tracked(tracker: &Tracker, matching: &Match, scope: &Scope<'_>) -> Option<Vec
         }
         _ => Expr::Const(true),
     };
-    let conjs = tracker.on.clone().and(has_key).alternatives(maps).ok()?;
+    let conjs = state.view(&tracker.on.clone().and(has_key), maps).alternatives(maps).ok()?;
     let mut all = Vec::new();
     for conj in conjs {
         if !conj.is_plain() {

@@ -135,7 +135,7 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
     shut(&mut set);
-    ledger.changes(item.line, format!("{reason}; {CLOSED}"), OPEN);
+    ledger.decide(item.line, format!("{reason}; {CLOSED}"), OPEN);
     rules.filters.push(Filter::new(item.line, matching.clone(), set, rules));
 }
 

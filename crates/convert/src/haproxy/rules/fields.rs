@@ -268,7 +268,9 @@ pub(crate) fn of_response(
         return rules.responses.push((item.line, edit));
     }
     let edit = Edit { is_response: true, change: edit, splits: false };
-    let filter = Filter { edit: Some(edit), ..Filter::new(item.line, Match::default(), Draft::default(), rules) };
+    let all = Filter::new(item.line, Match::default(), Draft::default(), rules);
+    // All responses get it, those of rules before it, too.
+    let filter = Filter { edit: Some(edit), behind: 0, ..all };
     rules.filters.push(filter);
 }
 

@@ -279,12 +279,15 @@ fn request(
     }
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
-        "redirect" => match redirect::redirect(&words[1..], scope.context, &rules.state) {
+        "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
-            Ok((action, fields)) => finals(item, &conjs, action, fields, rules, ledger),
+            Ok((action, fields)) => {
+                finals(item, &conjs, action, fields, rules, ledger);
+                paged(item, scope, ledger);
+            }
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
@@ -323,7 +326,7 @@ fn conjs(
     let refuses = is_refusal(name) && !answers(item) || name == "auth" || name == "redirect" && reason.contains(CLIENT);
     if !refuses {
         let todo = "write a [[route]] for it by hand, if another condition can stand for it";
-        ledger.changes(item.line, reason, todo);
+        ledger.decide(item.line, reason, todo);
         return None;
     }
     match viewed.widened().alternatives(maps) {
@@ -333,6 +336,18 @@ fn conjs(
         _ => close(item, &reason, &Match::default(), rules, ledger),
     }
     None
+}
+
+/// Notes a response without a body that gets the page of its status.
+fn paged(item: &Item, scope: &Scope<'_>, ledger: &mut Ledger) {
+    let has = |word: &str| item.words.iter().any(|other| other == word);
+    let is_empty = !["string", "lf-string", "file", "lf-file", "errorfile", "errorfiles"].iter().any(|word| has(word));
+    let is_paged =
+        |other: &&&Item| other.word(0).starts_with("error") && (other.word(0) == "errorfiles" || has(other.word(1)));
+    if is_empty && scope.items.iter().any(|other| is_paged(&other)) {
+        let todo = "respond = { status = 503, body = \"TEXT\" } in the [[route]]";
+        ledger.changes(item.line, "the response has no body there, and the page of its status here", todo);
+    }
 }
 
 /// True for a response that refuses nothing.
@@ -368,5 +383,5 @@ fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rule
     let refuses = item.words.iter().any(|word| word == "return") && !answers(item);
     let kept_out: Vec<Conj> = conjs.iter().filter(|conj| refuses || by_client(conj)).cloned().collect();
     deny(item, &[], &kept_out, scope, rules, ledger);
-    ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
+    ledger.decide(item.line, reason, "write the answer of a [[route]] by hand");
 }

@@ -35,7 +35,7 @@ pub(crate) fn change(
     let is_query = word(0) == "set-query";
     let conjs = condition.viewed.alternatives(scope.context.maps);
     let (on, change) = match &made {
-        Ok((_, change @ PathChange::Prefix { from, .. })) => {
+        Ok((_, change @ PathChange::Prefix { from, .. })) if !from.is_empty() => {
             let begins = Cond::new(Key::Path, Test::Begins(from.clone())).into();
             (condition.viewed.clone().and(rules.state.view(&begins, scope.context.maps)), change.clone())
         }
@@ -46,6 +46,10 @@ pub(crate) fn change(
     match (made, conjs) {
         (Ok((rewrite, _)), Ok(conjs)) if is_first => {
             filter(item, &conjs, &Draft::one(key!("rewrite"), rewrite), rules, ledger);
+            if is_query || word(1).contains('?') && word(0).starts_with("set-") {
+                let todo = "nothing, unless clients send a query there";
+                ledger.changes(item.line, "the client's query follows the new one, and does not give way to it", todo);
+            }
         }
         (Ok(_), Ok(_)) => {
             let todo = "one rewrite in each [[route]] that does both";
@@ -158,7 +162,9 @@ fn whole(value: &str) -> Result<Change, String> {
         return Err("the path and the query are fixed text".to_string());
     }
     let path = value.split('?').next().unwrap_or_default().to_string();
-    let rewrite = Draft::one(key!("regex"), ".*").with(key!("to"), format!("{}?", braced(value)));
+    // With a query of its own, the client's query follows it.
+    let end = if value.contains('?') { "" } else { "?" };
+    let rewrite = Draft::one(key!("regex"), ".*").with(key!("to"), format!("{}{end}", braced(value)));
     Ok((rewrite, PathChange::Fixed(path)))
 }
 
@@ -166,6 +172,6 @@ fn query(value: &str) -> Result<Change, String> {
     if value.contains('%') {
         return Err("a query is fixed text".to_string());
     }
-    let rewrite = Draft::one(key!("regex"), "/(.*)").with(key!("to"), format!("/{{1}}?{}?", braced(value)));
+    let rewrite = Draft::one(key!("regex"), "/(.*)").with(key!("to"), format!("/{{1}}?{}", braced(value)));
     Ok((rewrite, PathChange::Unknown))
 }

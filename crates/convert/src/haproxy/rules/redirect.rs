@@ -4,14 +4,19 @@ use super::effect::Scope;
 use super::sample;
 use crate::haproxy::samples::Context;
 use crate::haproxy::state::State;
-use crate::model::{Action, Draft, Entries, RouteKeys, Value};
+use crate::model::{Action, Draft, Entries, RouteKeys, Value, braced};
 use evenkeel_config::plan::Respond;
 
-/// A redirect, from its words up to the condition.
+/// A redirect, from its words up to the condition. `is_plain` is true for one whose target has no samples.
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(crate) fn redirect(words: &[String], context: &Context<'_>, state: &State) -> Result<Action, String> {
+pub(crate) fn redirect(
+    words: &[String],
+    is_plain: bool,
+    context: &Context<'_>,
+    state: &State,
+) -> Result<Action, String> {
     let mut words = words.iter().map(String::as_str);
     let (mut kind, mut target, mut status, mut drop_query) = ("", "", 302, false);
     while let Some(word) = words.next() {
@@ -25,7 +30,10 @@ pub(crate) fn redirect(words: &[String], context: &Context<'_>, state: &State) -
             other => return Err(format!("`{other}` of a redirect is not known")),
         }
     }
-    let text = sample::read(target, context, state)?;
+    let text = match is_plain {
+        true => braced(target).replace('%', "{percent}"),
+        false => sample::read(target, context, state)?,
+    };
     let rest = || sample::read(if drop_query { "%[path]" } else { "%[pathq]" }, context, state);
     let to = match kind {
         "scheme" => format!("{text}://{{header.Host}}{}", rest()?),
@@ -123,7 +131,7 @@ mod tests {
     fn read(text: &str) -> Result<Draft<Redirect>, String> {
         let maps = Maps::default();
         let context = Context { maps: &maps, files: &NoFiles, port: None };
-        match redirect(&words(text), &context, &State::default())? {
+        match redirect(&words(text), false, &context, &State::default())? {
             Action::Redirect(table) => Ok(table),
             other => panic!("{other:?}"),
         }

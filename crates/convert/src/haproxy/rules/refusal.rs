@@ -143,7 +143,7 @@ pub(crate) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
             let mut set = Draft::default();
             protection::shut(&mut set);
             rules.filters.push(Filter::new(item.line, matching, set, rules));
-            ledger.changes(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+            ledger.decide(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
         }
     }
 }

@@ -59,7 +59,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     if ask.host.ends_with('.') || is_deep || is_refused {
         *there = here.clone();
     }
-    let host = ask.host.clone();
+    let host = ask.host.replace("@P@", "@P0@");
     for side in [&mut *there, &mut *here] {
         if let Some(seen) = &mut side.seen {
             let gone = ["x-forwarded-prefix", "accept-encoding"];

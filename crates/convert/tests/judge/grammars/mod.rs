@@ -4,6 +4,7 @@ mod caddy;
 mod envoy;
 mod haproxy;
 mod nginx;
+mod traefik;
 
 pub use nginx::NGINX;
 
@@ -36,7 +37,7 @@ impl Grammar {
 }
 
 /// A path without empty and dot segments, with unreserved characters decoded, and its query.
-fn normal(target: &str) -> String {
+pub fn normal(target: &str) -> String {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut plain = String::new();
     let mut rest = path;

@@ -203,6 +203,9 @@ fn answer(ask: &Ask, to: SocketAddr) -> io::Result<Option<Answer>> {
     let mut answer = Answer::read(&bytes);
     if let Some(answer) = &mut answer {
         answer.normal(&[to]);
+        if ask.method == "HEAD" {
+            answer.body.clear();
+        }
     }
     Ok(answer)
 }

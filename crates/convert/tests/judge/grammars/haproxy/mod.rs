@@ -36,8 +36,35 @@ fn conversions_of_haproxy_do_as_the_original() {
     run(&HAPROXY);
 }
 
-/// Takes away differences of all conversions.
-fn settle(_: &Ask, _: &mut Side, _: &mut Side) {}
+/// Takes away differences of all conversions: see `always` of the crate.
+fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
+    let choice = |side: &Side| {
+        let status = side.answer.as_ref().ok().map(|answer| answer.status);
+        (side.seen.as_ref().map(|seen| seen.endpoint), status)
+    };
+    // An endpoint that cannot be reached.
+    if (choice(there), choice(here)) == ((None, Some(503)), (None, Some(502))) {
+        *there = here.clone();
+    }
+    // Hosts have no port, no final dot and no case.
+    let is_spelt =
+        ask.host.contains(':') || ask.host.ends_with('.') || ask.host.bytes().any(|b| b.is_ascii_uppercase());
+    // Of several lines of a field the first is the value here, and the last there. A lone question mark is not compared, and is not kept everywhere. A path that is written anew has no `..`, and a
+    // redirect no second slash.
+    let has_dots = ask.target.contains("..") || ask.target.starts_with("//");
+    let is_twice = ask
+        .fields
+        .iter()
+        .enumerate()
+        .any(|(at, (name, _))| ask.fields[..at].iter().any(|(other, _)| name.eq_ignore_ascii_case(other)));
+    if is_spelt || is_twice || ask.target.ends_with('?') || has_dots && choice(here) == (None, Some(400)) {
+        *there = here.clone();
+    }
+    // A field without a value.
+    for side in [there, here] {
+        side.seen.iter_mut().for_each(|seen| seen.fields.retain(|(_, value)| !value.is_empty()));
+    }
+}
 
 fn generate(dice: &mut Dice) -> Vec<Node> {
     let mut nodes = vec![defaults(dice, "defaults")];
@@ -73,9 +100,7 @@ fn valid(node: Node, has_users: bool, has_pages: bool) -> Node {
 
 fn defaults(dice: &mut Dice, head: &str) -> Node {
     let mut lines: Vec<Node> =
-        ["mode http", "timeout connect 5s", "timeout client 20s", "timeout server 20s", "timeout tarpit 5ms"]
-            .map(line)
-            .into();
+        ["timeout connect 5s", "timeout client 20s", "timeout server 20s", "timeout tarpit 5ms"].map(line).into();
     lines.push(line("retries 0"));
     if dice.once_in(5) {
         lines.push(line("option forwardfor"));
@@ -83,7 +108,7 @@ fn defaults(dice: &mut Dice, head: &str) -> Node {
     if dice.once_in(8) {
         lines.push(line("errorfile 503 @DIR@/503.http"));
     }
-    block(head, lines)
+    block(of_http(head), lines)
 }
 
 /// Rules of a section in their order, with its `acl` lines in front of them.
@@ -108,7 +133,12 @@ fn front(dice: &mut Dice, head: &str, bind: &str) -> Node {
     if !dice.once_in(8) {
         lines.push(line("default_backend a"));
     }
-    block(head, lines)
+    block(of_http(head), lines)
+}
+
+/// The head of a section with its mode: without it, rules of HTTP would mean nothing.
+fn of_http(head: &str) -> String {
+    format!("{head}\n    mode http")
 }
 
 fn listen(dice: &mut Dice) -> Node {
@@ -119,7 +149,7 @@ fn listen(dice: &mut Dice) -> Node {
         lines.push(rules::choice(dice, &names));
     }
     lines.push(line("server own @D@"));
-    block("listen all", lines)
+    block(of_http("listen all"), lines)
 }
 
 fn backend(dice: &mut Dice, name: &str) -> Node {
@@ -153,5 +183,5 @@ fn backend(dice: &mut Dice, name: &str) -> Node {
     if dice.once_in(12) {
         lines.push(line(format!("http-request deny if {{ path {} }}", dice.one(&PATHS))));
     }
-    block(format!("backend {name}"), lines)
+    block(of_http(&format!("backend {name}")), lines)
 }

@@ -4,7 +4,7 @@ use crate::model::{Cond, Key, RouteKeys, Test, braced, escape};
 
 /// Where a request is, as far as directives before have moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The path of the client, with another beginning.
     Moved { strip: String, add: String },
     /// A path that is the same for all requests.
@@ -19,7 +19,7 @@ pub(super) enum Place {
 
 /// A condition on the path at a place, as a condition on the path of the client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     Always,
     Never,
     If(Cond),
@@ -69,7 +69,7 @@ impl Place {
 
     /// The place behind a prefix, and the beginning that a client's path needs for it. `None`: no path has it.
     pub fn stripped(&self, prefix: &str) -> Option<(Option<Cond>, Place)> {
-        let begins = |text: String| Some(Cond::new(Key::Path, Test::Begins(text.to_ascii_lowercase())));
+        let begins = |text: String| Some(Cond::new(Key::Path, Test::Begins(text)));
         match self {
             Place::Moved { strip, add } => match (behind(add, prefix), behind(prefix, add)) {
                 (Some(rest), _) if !add.is_empty() => {
@@ -136,7 +136,7 @@ impl Place {
 
 /// A test of a path that had `strip` at its beginning and has `add` instead.
 fn moved(test: &Test, strip: &str, add: &str) -> Seen {
-    let strip = strip.to_ascii_lowercase();
+    let strip = strip.to_string();
     let is = |test| Seen::If(Cond::new(Key::Path, test));
     match test {
         Test::OneOf(paths) if paths.len() == 1 => match behind(&paths[0], add) {
