@@ -116,7 +116,7 @@ impl Place {
                 let is_below = matches!(test, Some(Test::Begins(text)) if text.eq_ignore_ascii_case(&whole));
                 match (add.is_empty(), query) {
                     _ if is_below && query.is_none() && !strip.is_empty() => {
-                        drop(set.put(key!("rewrite.path"), format!("{}/{{rest}}", braced(add))))
+                        found(format!("(?i){}/(.*)", escape(strip)), format!("{}/{{1}}", braced(add)))
                     }
                     (true, _) => found(format!("(?i){}/?(.*)", escape(strip)), "/{1}".to_string()),
                     (false, _) => found(format!("(?i){}(.*)", escape(strip)), format!("{}{{1}}", braced(add))),

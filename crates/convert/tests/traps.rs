@@ -198,7 +198,7 @@ fn a_password_protects_what_it_protected() {
     );
     has(
         &auth,
-        "match = { path = \"/ops/{*rest}\" }\npool = \"ops\"\nrewrite = { regex = \"/ops/(.*)\", to = \"/{1}\" }\naccess = { deny = [",
+        "match = { starts_with = \"/ops/\" }\npool = \"ops\"\nrewrite = { regex = \"/ops/(.*)\", to = \"/{1}\" }\naccess = { deny = [",
     );
     assert!(!auth.report.to_text().contains("password x"), "the report repeats a password: {}", auth.report.to_text());
 }
@@ -213,7 +213,7 @@ fn what_was_protected_is_never_open() {
     assert!(listed.toml.contains(closed) && !listed.toml.contains("10.0.0.0/8"), "{}", listed.toml);
     assert!(!nginx("location / { auth_jwt off; proxy_pass http://a; }").toml.contains("access"));
     let permission = " acl ok var(txn.auth_response_successful) -m bool\n http-request deny if { path_beg /ops/ } !ok";
-    has(&haproxy(permission, ""), "match = { path = \"/ops/{*rest}\" }\nrespond = 403");
+    has(&haproxy(permission, ""), "match = { starts_with = \"/ops/\" }\nrespond = 403");
     has(&haproxy(&format!(" http-request lua.auth-request\n{permission}"), ""), closed);
     has(&haproxy(" http-request lua.x\n http-request deny if { var(txn.bad) -m bool }", ""), closed);
     has(

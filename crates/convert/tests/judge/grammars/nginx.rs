@@ -63,6 +63,17 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             }
         }
     }
+    // The type of a text goes by the end of the path there.
+    if path.ends_with(".html") && there.seen.is_none() && here.seen.is_none() {
+        for answer in [&mut there.answer, &mut here.answer].into_iter().flatten() {
+            answer.fields.retain(|(name, _)| name != "content-type");
+        }
+    }
+    for seen in [&mut there.seen, &mut here.seen].into_iter().flatten() {
+        for (_, value) in seen.fields.iter_mut().filter(|(name, _)| name != "host") {
+            *value = value.replace(host, &plain_host(host)).replace(host.trim_end_matches('.'), &plain_host(host));
+        }
+    }
     // An endpoint that redirects to its own address, which NGINX knows as that of the location.
     let said = ask.fields.iter().find(|(name, _)| name == "X-Say-Field").map_or("", |(_, value)| value);
     if let (Some(location), Ok(there), Ok(here)) =
