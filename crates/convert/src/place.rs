@@ -2,7 +2,7 @@
 
 use crate::model::{Cond, Key, Match, RouteKeys, Test, braced, escape};
 
-/// Where a request is, as far as directives before have moved it.
+/// Path of a request behind the directives before, as far as they have moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The path of the client, with another beginning.
@@ -23,7 +23,7 @@ pub(crate) enum Seen {
     Always,
     Never,
     If(Cond),
-    /// It cannot be written.
+    /// A condition that cannot be written.
     Hidden,
 }
 
@@ -102,8 +102,8 @@ impl Place {
         }
     }
 
-    /// Puts the rewrite of a route that matches paths by `test`.
-    pub fn put(&self, test: Option<&Test>, query: Option<&str>, set: &mut RouteKeys) {
+    /// Puts the rewrite of a route.
+    pub fn put(&self, query: Option<&str>, set: &mut RouteKeys) {
         let mut found = |regex: String, to: String| {
             let query = query.map_or(String::new(), |query| format!("?{}", braced(query)));
             set.put(key!("rewrite.regex"), regex);
@@ -111,17 +111,10 @@ impl Place {
         };
         match self {
             Place::Moved { strip, add } if strip.is_empty() && add.is_empty() && query.is_none() => {}
-            Place::Moved { strip, add } => {
-                let whole = format!("{strip}/");
-                let is_below = matches!(test, Some(Test::Begins(text)) if text.eq_ignore_ascii_case(&whole));
-                match (add.is_empty(), query) {
-                    _ if is_below && query.is_none() && !strip.is_empty() => {
-                        found(format!("(?i){}/(.*)", escape(strip)), format!("{}/{{1}}", braced(add)))
-                    }
-                    (true, _) => found(format!("(?i){}/?(.*)", escape(strip)), "/{1}".to_string()),
-                    (false, _) => found(format!("(?i){}(.*)", escape(strip)), format!("{}{{1}}", braced(add))),
-                }
-            }
+            Place::Moved { strip, add } => match add.is_empty() {
+                true => found(format!("(?i){}/?(.*)", escape(strip)), "/{1}".to_string()),
+                false => found(format!("(?i){}(.*)", escape(strip)), format!("{}{{1}}", braced(add))),
+            },
             Place::Fixed(path) if query.is_some() => found(".*".to_string(), braced(path)),
             Place::Fixed(path) => drop(set.put(key!("rewrite.path"), braced(path))),
             Place::Made(path) => drop(set.put(key!("rewrite.path"), path.as_str())),
@@ -134,20 +127,20 @@ impl Place {
     }
 }
 
-/// Rewrites by an expression where conditions that were added later leave no parameter `{rest}` in the path of a route.
-pub(crate) fn without_rest(matching: &Match, set: &mut RouteKeys) {
-    let Some(to) = set.text(key!("rewrite.path")).and_then(|to| to.strip_suffix("{rest}")).map(str::to_string) else {
+/// Rewrites by the parameter `{rest}` where a route has that in place of an expression: when all its conditions are known.
+pub(crate) fn with_rest(matching: &Match, set: &mut RouteKeys) {
+    let Some(Test::Begins(text)) = matching.only_path() else { return };
+    let (Some(regex), Some(to)) = (set.text(key!("rewrite.regex")), set.text(key!("rewrite.to"))) else { return };
+    let Some(strip) = text.strip_suffix('/').filter(|strip| !strip.is_empty() && !strip.contains(['{', '}'])) else {
         return;
     };
-    let begins = matching.conds.iter().find_map(|cond| match &cond.test {
-        Test::Begins(text) if cond.key == Key::Path && !cond.negated => Some(text),
-        _ => None,
-    });
-    if let (Some(text), None) = (begins, matching.only_path()) {
-        set.remove(key!("rewrite"));
-        set.put(key!("rewrite.regex"), format!("(?i){}(.*)", escape(text)));
-        set.put(key!("rewrite.to"), format!("{to}{{1}}"));
-    }
+    let path = match to.strip_suffix("{1}") {
+        Some("/") if regex == format!("(?i){}/?(.*)", escape(strip)) => "/{rest}".to_string(),
+        Some(add) if regex == format!("(?i){}(.*)", escape(strip)) => format!("{add}/{{rest}}"),
+        _ => return,
+    };
+    set.remove(key!("rewrite"));
+    set.put(key!("rewrite.path"), path);
 }
 
 /// A test of a path that had `strip` at its beginning and has `add` instead.

@@ -15,7 +15,7 @@ pub(super) fn passwords(directive: &Directive, words: &[String], ledger: &mut Le
     let mut users = Vec::new();
     for row in &directive.block {
         let hash = decoded(row.word(1));
-        // Caddy lets nobody in by a hash that is cut off; here it is an error.
+        // Caddy accepts no password for a hash that is cut off; here it is an error.
         let is_whole = !hash.starts_with("$2") || hash.len() == 60;
         match is_whole && READ.iter().any(|start| hash.starts_with(start)) && !row.name().contains([':', '{']) {
             true => {

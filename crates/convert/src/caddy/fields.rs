@@ -11,12 +11,12 @@ use evenkeel_config::draft::Entries;
 /// Time of a change to a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Time {
-    /// Before the fields of the endpoint are there. Also the time of changes to requests.
+    /// Time before the fields of the endpoint are there, and of changes to requests.
     #[default]
     Now,
-    /// When the endpoint has responded, before its fields join the others.
+    /// Time when the endpoint has responded, before its fields join the others.
     Endpoint,
-    /// When the response is written.
+    /// Time when the response is written.
     Deferred,
 }
 
@@ -55,7 +55,7 @@ impl Edit {
         is_single || others.iter().all(|name| is_alone(name) && !name.contains('*'))
     }
 
-    /// The same change in steps, each of which is plain.
+    /// Returns the same change in steps, each of which is plain.
     fn steps(&self) -> Vec<Edit> {
         if self.is_plain() {
             return vec![self.clone()];

@@ -14,7 +14,6 @@ const ALTERNATIVES: usize = 64;
 /// Named matchers of a site.
 pub(super) type Named = BTreeMap<String, Matcher>;
 
-/// A named matcher.
 #[derive(Clone, Debug)]
 pub(super) struct Matcher {
     when: When,

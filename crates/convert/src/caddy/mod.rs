@@ -57,7 +57,6 @@ struct Listening {
     sites: Vec<Served>,
 }
 
-/// Hosts with their routes.
 struct Served {
     hosts: Vec<String>,
     routes: Vec<Route>,

@@ -28,7 +28,7 @@ impl When {
 pub(super) struct Step {
     pub when: When,
     pub effect: Effect,
-    /// Of the directives of a group, a request meets the first one alone.
+    /// Number of the group of which a request meets the first directive alone.
     pub group: Option<usize>,
     /// True if it may refuse requests, which it then does even if it is not carried over.
     pub refuses: bool,
@@ -86,7 +86,6 @@ pub(super) enum Effect {
         response: Vec<Edit>,
         is_error: bool,
     },
-    /// All clients are refused.
     Shut,
     Nothing,
 }

@@ -343,7 +343,7 @@ impl State {
         fields::put_response(&response, is_own, &mut set);
         if !is_own {
             fields::put_request(&self.request, &mut set);
-            self.place.put(self.matching.only_path(), self.query.as_deref(), &mut set);
+            self.place.put(self.query.as_deref(), &mut set);
         }
         if let Some(errors) = errors.filter(|_| is_error || !is_own || set.has(key!("basic_auth"))) {
             set.merge(errors);

@@ -27,11 +27,8 @@ pub(super) fn apply(
             for inner in node.texts("middlewares", ledger) {
                 if !apply(&inner, all, effect, depth + 1, target, ledger) {
                     effect.is_closed = true;
-                    node.lost(
-                        "a middleware of the chain is not in this file",
-                        "convert the file that has it, too",
-                        ledger,
-                    );
+                    let reason = "a middleware of the chain is not in this file: all clients are refused";
+                    ledger.changes(node.line, reason, "convert the file that has it, too");
                 }
             }
             continue;

@@ -188,7 +188,7 @@ impl Router<'_> {
             for (mut matching, place) in moved(matching, &effect.moves, self.line, ledger) {
                 let mut set = set.clone();
                 if matches!(action, Action::Pool(_) | Action::Split(_)) {
-                    place.put(matching.only_path(), None, &mut set);
+                    place.put(None, &mut set);
                 }
                 if is_closed {
                     crate::protection::close(&mut set);

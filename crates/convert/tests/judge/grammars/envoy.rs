@@ -72,7 +72,7 @@ fn text_match(dice: &mut Dice) -> String {
     let case = if dice.once_in(4) { ", ignore_case: true" } else { "" };
     match dice.below(5) {
         0 => format!("{{ prefix: {}{case} }}", dice.one(&["s", "ad", "v"])),
-        1 => format!("{{ suffix: {}{case} }}", dice.one(&["min", "1", "ne"])),
+        1 => format!("{{ suffix: {}{case} }}", dice.one(&["min", "n", "ne"])),
         2 => format!("{{ contains: {}{case} }}", dice.one(&["dmi", "on"])),
         3 => format!("{{ safe_regex: {{ regex: \"{}\" }} }}", dice.one(&["v[0-9]+", "s|admin", ".*min"])),
         _ => format!("{{ exact: {}{case} }}", dice.one(&VALUES)),

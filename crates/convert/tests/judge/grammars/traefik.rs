@@ -32,7 +32,8 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     for side in [&mut *there, &mut *here] {
         if let Some(seen) = &mut side.seen {
             seen.fields.retain(|(name, _)| name != "x-forwarded-prefix" && name != "x-replaced-path");
-            seen.target = normal(&seen.target);
+            // Whether a prefix leaves a slash where nothing else is left is not documented.
+            seen.target = normal(&seen.target).trim_end_matches('/').to_string();
         }
         let is_own = side.seen.is_none();
         if let Ok(answer) = &mut side.answer {
