@@ -72,8 +72,8 @@ fn text_match(dice: &mut Dice) -> String {
     let case = if dice.once_in(4) { ", ignore_case: true" } else { "" };
     match dice.below(5) {
         0 => format!("{{ prefix: {}{case} }}", dice.one(&["s", "ad", "v"])),
-        1 => format!("{{ suffix: {}{case} }}", dice.one(&["min", "n", "ne"])),
-        2 => format!("{{ contains: {}{case} }}", dice.one(&["dmi", "on"])),
+        1 => format!("{{ suffix: {}{case} }}", dice.one(&["min", "in", "ne"])),
+        2 => format!("{{ contains: {}{case} }}", dice.one(&["dmi", "non"])),
         3 => format!("{{ safe_regex: {{ regex: \"{}\" }} }}", dice.one(&["v[0-9]+", "s|admin", ".*min"])),
         _ => format!("{{ exact: {}{case} }}", dice.one(&VALUES)),
     }
