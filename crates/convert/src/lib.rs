@@ -95,7 +95,6 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
-    target.routes.iter_mut().for_each(|route| place::with_rest(&route.matching, &mut route.set));
     close_without_routes(&mut target);
     leave_listeners_out(&mut target);
     name_apart(&mut target);

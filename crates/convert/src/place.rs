@@ -127,22 +127,6 @@ impl Place {
     }
 }
 
-/// Rewrites by the parameter `{rest}` where a route has that in place of an expression: when all its conditions are known.
-pub(crate) fn with_rest(matching: &Match, set: &mut RouteKeys) {
-    let Some(Test::Begins(text)) = matching.only_path() else { return };
-    let (Some(regex), Some(to)) = (set.text(key!("rewrite.regex")), set.text(key!("rewrite.to"))) else { return };
-    let Some(strip) = text.strip_suffix('/').filter(|strip| !strip.is_empty() && !strip.contains(['{', '}'])) else {
-        return;
-    };
-    let path = match to.strip_suffix("{1}") {
-        Some("/") if regex == format!("(?i){}/?(.*)", escape(strip)) => "/{rest}".to_string(),
-        Some(add) if regex == format!("(?i){}(.*)", escape(strip)) => format!("{add}/{{rest}}"),
-        _ => return,
-    };
-    set.remove(key!("rewrite"));
-    set.put(key!("rewrite.path"), path);
-}
-
 /// A test of a path that had `strip` at its beginning and has `add` instead.
 fn moved(test: &Test, strip: &str, add: &str) -> Seen {
     let strip = strip.to_string();
