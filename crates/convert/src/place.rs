@@ -1,6 +1,6 @@
 //! The path that a request has between two directives: what rewrites have made of the path that the client sent.
 
-use crate::model::{Cond, Key, Match, RouteKeys, Test, braced, escape};
+use crate::model::{Cond, Key, RouteKeys, Test, braced, escape};
 
 /// Path of a request behind the directives before, as far as they have moved it.
 #[derive(Clone, Debug, PartialEq, Eq)]
