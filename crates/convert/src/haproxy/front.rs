@@ -159,9 +159,11 @@ impl Front<'_> {
     fn read_backends(&mut self, state: &State, ledger: &mut Ledger) {
         let leads = |item: &&&Item| matches!(item.word(0), "use_backend" | "default_backend");
         for item in self.items.iter().filter(leads) {
-            let is_named = |name: &str| name == item.word(1) || item.word(1).contains('%');
-            let backends = self.backends.iter().filter(|(name, backend)| is_named(name) && !backend.proxy.is_front());
-            for (name, backend) in backends {
+            let named: Vec<_> = match item.word(1) {
+                expression if expression.contains('%') => self.backends.iter().collect(),
+                name => self.backends.get_key_value(name).into_iter().collect(),
+            };
+            for (name, backend) in named.into_iter().filter(|(_, backend)| !backend.proxy.is_front()) {
                 if !self.rules_of.contains_key(name) {
                     let rules = backend.proxy.rules(self.world, state.of_backend(), ledger);
                     self.rules_of.insert(name.clone(), rules);
@@ -199,7 +201,7 @@ impl Front<'_> {
             None => {}
         }
         // The last first, since its routes stand behind the others too.
-        for (behind, clients) in diverted.into_iter().rev() {
+        for (behind, clients) in diverted.into_iter().rev().filter(|(_, clients)| !clients.filters.is_empty()) {
             let mut rest = routes.split_off(behind);
             clients.filters.iter().for_each(|f| apply(f, &mut rest, &|_| true, self.context.maps, ledger));
             routes.extend(rest);

@@ -1,7 +1,7 @@
 //! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
 // Order: known, server, pass, program, pages, rewrite, answer, condition, filters, services, tree, cache, compression,
-// stream, listen, world, upstream, variable, table, lexer, time
+// stream, listen, world, upstream, variable, table, lexer, names, time
 mod answer;
 mod cache;
 mod compression;
@@ -10,6 +10,7 @@ mod filters;
 mod known;
 mod lexer;
 mod listen;
+mod names;
 mod pages;
 mod pass;
 mod program;

@@ -5,6 +5,7 @@ use super::answer;
 use super::condition::{self, Truth};
 use super::filters;
 use super::lexer::Directive;
+use super::names::OtherNames;
 use super::pages;
 use super::rewrite::{self, Changed, Outcome};
 use super::table::named;
@@ -32,7 +33,7 @@ pub(super) struct Routes<'w, 'd> {
     /// Port of the first address, which redirects have.
     pub port: u16,
     /// Names of other servers.
-    pub others: Vec<String>,
+    pub others: OtherNames,
     /// Routes for error pages.
     pub pages: Vec<Route>,
     /// Routes of each group of paths, in the order in which they are tried.
@@ -82,7 +83,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             tree,
             name,
             port,
-            others: Vec::new(),
+            others: OtherNames::default(),
             pages: Vec::new(),
             groups: Vec::new(),
             list: Vec::new(),

@@ -3,6 +3,7 @@
 use super::condition;
 use super::lexer::Directive;
 use super::listen::{Listen, listen};
+use super::names::{Names, OtherNames};
 use super::program::{Routes, join};
 use super::table::named;
 use super::time::milliseconds;
@@ -41,14 +42,13 @@ pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
     let directives: Vec<&'d Directive> = http.iter().filter(|d| d.name() == "server" && d.block.is_some()).collect();
     let servers: Vec<Server<'d>> = directives.into_iter().map(|directive| Server::read(directive, world)).collect();
     let listeners = listeners(http, &servers, world);
+    let mut names = Names::new();
     for (number, server) in servers.iter().enumerate() {
-        let others: Vec<String> = servers
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != number)
-            .flat_map(|(_, other)| other.names.clone())
-            .collect();
-        let groups = server.routes(http, others, world);
+        server.names.iter().for_each(|name| drop(names.entry(name.clone()).or_default().insert(number)));
+    }
+    let names = Rc::new(names);
+    for (number, server) in servers.iter().enumerate() {
+        let groups = server.routes(http, OtherNames::new(&names, number), world);
         place(number, groups, &servers, &listeners, world);
     }
     // Servers with names by expression are conditions on a field, and not on the host.
@@ -263,7 +263,7 @@ impl<'d> Server<'d> {
     }
 
     /// Routes of the server for each group of paths, without hosts and listeners.
-    fn routes(&self, http: &'d [Directive], others: Vec<String>, world: &mut World<'d>) -> Vec<Vec<Route>> {
+    fn routes(&self, http: &'d [Directive], others: OtherNames, world: &mut World<'d>) -> Vec<Vec<Route>> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
         let tree = Tree::read(&levels);
         world.services = super::services::asked(&levels, &tree);
