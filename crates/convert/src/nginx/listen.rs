@@ -17,6 +17,11 @@ impl Listen {
     pub fn key(&self) -> (String, bool) {
         (self.address.clone(), self.is_tls)
     }
+
+    /// True for the address of this key.
+    pub fn is_at(&self, key: &(String, bool)) -> bool {
+        (self.address.as_str(), self.is_tls) == (key.0.as_str(), key.1)
+    }
 }
 
 /// Reads a `listen` line. `None` if it cannot be carried over, which has been reported.

@@ -37,14 +37,13 @@ struct Late {
     regex: String,
 }
 
-/// Translates all servers of the HTTP level.
-pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
-    let directives: Vec<&'d Directive> = http.iter().filter(|d| d.name() == "server" && d.block.is_some()).collect();
-    let servers: Vec<Server<'d>> = directives.into_iter().map(|directive| Server::read(directive, world)).collect();
+/// Translates all servers of the HTTP level, which inherit what `http` has.
+pub(super) fn translate<'d>(servers: &[&'d Directive], http: &'d [Directive], world: &mut World<'d>) {
+    let servers: Vec<Server<'d>> = servers.iter().map(|directive| Server::read(directive, world)).collect();
     let listeners = listeners(http, &servers, world);
     let mut names = Names::new();
     for (number, server) in servers.iter().enumerate() {
-        server.names.iter().for_each(|name| drop(names.entry(name.clone()).or_default().insert(number)));
+        server.names.iter().for_each(|name| _ = names.entry(name.clone()).or_default().insert(number));
     }
     let names = Rc::new(names);
     for (number, server) in servers.iter().enumerate() {
@@ -171,15 +170,15 @@ fn note_default(server: &Server<'_>, world: &mut World<'_>) {
 
 /// Line of the default server of an address: it gets the requests that no other server matches.
 fn default_of(key: &(String, bool), servers: &[Server<'_>]) -> Option<Line> {
-    let of_address = |server: &&Server<'_>| server.listens.iter().any(|l| l.key() == *key);
-    let named = servers.iter().find(|s| s.listens.iter().any(|l| l.key() == *key && l.is_default));
+    let of_address = |server: &&Server<'_>| server.has(key);
+    let named = servers.iter().find(|s| s.listens.iter().any(|l| l.is_at(key) && l.is_default));
     named.or(servers.iter().find(of_address)).map(|server| server.directive.line)
 }
 
 impl<'d> Server<'d> {
     /// True if the server listens at an address.
     fn has(&self, key: &(String, bool)) -> bool {
-        self.listens.iter().any(|listen| listen.key() == *key)
+        self.listens.iter().any(|listen| listen.is_at(key))
     }
 
     fn read(directive: &'d Directive, world: &mut World<'d>) -> Server<'d> {
