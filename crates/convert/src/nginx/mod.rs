@@ -1,20 +1,16 @@
 //! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
-// Order: known, server, pass, program, pages, rewrite, answer, condition, filters, services, tree, cache, compression,
-// stream, listen, world, upstream, variable, table, lexer, names, time
-mod answer;
+// Order: known, server, pass, rules, filters, services, tree, cache, compression, stream, listen, world, upstream,
+// variable & table, lexer, names, time
 mod cache;
 mod compression;
-mod condition;
 mod filters;
 mod known;
 mod lexer;
 mod listen;
 mod names;
-mod pages;
 mod pass;
-mod program;
-mod rewrite;
+mod rules;
 mod server;
 mod services;
 mod stream;

@@ -1,9 +1,9 @@
 //! `proxy_pass` and `grpc_pass`: the pool of a location, the path that endpoints see, and pools that a map names.
 
-use super::condition;
 use super::filters;
 use super::lexer::Directive;
-use super::program::{Routes, State, groups, join};
+use super::rules::{Routes, State, groups, join};
+use super::rules::{Truth, row};
 use super::table::named;
 use super::tree::Location;
 use super::variable;
@@ -103,7 +103,7 @@ impl<'d> Routes<'_, 'd> {
         self.rewritten(uri, pass, &mut state, location, &mut set);
         let found = filters::read(&state.levels, Some(forward), &state.scope, self.world);
         set.merge(&found);
-        super::pages::read(&state.levels, &state.scope, &mut set, self);
+        super::rules::read_pages(&state.levels, &state.scope, &mut set, self);
         let has_host = group(&state.levels, "proxy_set_header").iter().any(|d| d.word(1).eq_ignore_ascii_case("host"));
         let sends_own = !has_host && set.text(key!("send_host")) == Some(forward.host.as_str());
         self.proxy_tls(&forward.pool, &state.levels);
@@ -306,13 +306,13 @@ impl<'d> Routes<'_, 'd> {
         lines.sort_by_key(|line| (line.word(0) == "default", line.word(0).starts_with('~')));
         for line in lines {
             let cond = match line.word(0) {
-                "default" => Ok(condition::Truth::Always),
-                key => condition::row(source, key, has_hosts, &state.scope),
+                "default" => Ok(Truth::Always),
+                key => row(source, key, has_hosts, &state.scope),
             };
             let conds = match cond {
-                Ok(condition::Truth::When(conds)) => conds,
-                Ok(condition::Truth::Always) => Vec::new(),
-                Ok(condition::Truth::Never) => continue,
+                Ok(Truth::When(conds)) => conds,
+                Ok(Truth::Always) => Vec::new(),
+                Ok(Truth::Never) => continue,
                 Err(reason) => {
                     self.world.ledger.decide(line.line, reason, "write a [[route]] by hand");
                     continue;

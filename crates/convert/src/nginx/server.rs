@@ -1,10 +1,9 @@
 //! `server` blocks: listeners by address, hosts, TLS, and the routes of each.
 
-use super::condition;
 use super::lexer::Directive;
 use super::listen::{Listen, listen};
 use super::names::{Names, OtherNames};
-use super::program::{Routes, join};
+use super::rules::{self, Routes, join};
 use super::table::named;
 use super::time::milliseconds;
 use super::tree::Tree;
@@ -133,7 +132,7 @@ fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec
     late.sort_by_key(|(_, late)| (late.length == 0, std::cmp::Reverse(late.length)));
     let none_of = |all: &[(usize, &Late)]| {
         let others: Vec<&str> = all.iter().filter(|(of, _)| *of != number).map(|(_, late)| &*late.regex).collect();
-        (!others.is_empty()).then(|| condition::host(&others.join("|")).negate())
+        (!others.is_empty()).then(|| rules::host(&others.join("|")).negate())
     };
     let mut places = Vec::new();
     let others = none_of(&late);
@@ -146,14 +145,14 @@ fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec
         places.push(vec![Cond::one_of(Key::Host, names)]);
     }
     for (at, (_, own)) in late.iter().enumerate().filter(|(_, (of, _))| *of == number && !is_default) {
-        places.push([Some(condition::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
+        places.push([Some(rules::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
     }
     if is_default {
         // Own expressions that stand before others are not worth a route: the others exclude them by themselves.
         for (at, (_, own)) in
             late.iter().enumerate().filter(|(at, (of, _))| *of == number && none_of(&late[*at..]).is_some())
         {
-            places.push([Some(condition::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
+            places.push([Some(rules::host(&own.regex)), none_of(&late[..at])].into_iter().flatten().collect());
         }
         places.push(others.into_iter().collect());
     }

@@ -1,16 +1,21 @@
 //! `return`: redirects and fixed responses.
 
-use super::lexer::Directive;
-use super::variable::{self, Scope};
-use super::world::single;
 use crate::model::{Action, Draft};
+use crate::nginx::lexer::Directive;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::single;
 use evenkeel_config::plan::{Redirect, Respond};
 
 /// Reads a `return` with these levels around it.
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn read(directive: &Directive, scope: &Scope, levels: &[&[Directive]], port: u16) -> Result<Action, String> {
+pub(in crate::nginx) fn read(
+    directive: &Directive,
+    scope: &Scope,
+    levels: &[&[Directive]],
+    port: u16,
+) -> Result<Action, String> {
     let first = directive.word(1);
     let (status, text) = match first.parse::<u64>() {
         Ok(status) => (status, directive.word(2)),
@@ -41,7 +46,7 @@ pub(super) fn read(directive: &Directive, scope: &Scope, levels: &[&[Directive]]
 }
 
 /// A redirect to a URL or path with variables.
-pub(super) fn redirect(
+pub(in crate::nginx) fn redirect(
     to: &str,
     status: u64,
     scope: &Scope,
@@ -116,17 +121,17 @@ fn own(table: Draft<Redirect>, path: &str, keeps: bool, levels: &[&[Directive]],
 }
 
 /// The redirect to a path with a slash at its end.
-pub(super) fn to_slash(path: &str, levels: &[&[Directive]], port: u16) -> Action {
+pub(in crate::nginx) fn to_slash(path: &str, levels: &[&[Directive]], port: u16) -> Action {
     Action::Redirect(own(Draft::one(key!("status"), 301), &crate::model::braced(path), true, levels, port))
 }
 
 /// True if a block ends each request that comes to it.
-pub(super) fn ends(directive: &Directive) -> bool {
+pub(in crate::nginx) fn ends(directive: &Directive) -> bool {
     directive.inner().iter().any(|inner| inner.name() == "return")
 }
 
 /// True if a block refuses some requests.
-pub(super) fn refuses(directive: &Directive) -> bool {
+pub(in crate::nginx) fn refuses(directive: &Directive) -> bool {
     directive.inner().iter().any(|inner| {
         let word = inner.word(1);
         let by_itself = match inner.name() {

@@ -1,19 +1,25 @@
 //! `error_page`: pages for errors of NGINX itself, and of endpoints with `proxy_intercept_errors`.
 
 use super::answer;
-use super::lexer::Directive;
-use super::program::{Routes, State};
+use super::program::Routes;
 use super::rewrite::find;
-use super::tree::Location;
-use super::variable::Scope;
-use super::world::{group, single};
+use super::state::State;
 use crate::model::{Action, Draft, Match, RouteKeys, Value};
+use crate::nginx::lexer::Directive;
+use crate::nginx::tree::Location;
+use crate::nginx::variable::Scope;
+use crate::nginx::world::{group, single};
 use evenkeel_config::plan::ErrorPage;
 
 const TODO: &str = "error_pages = [{ status = [502], file = \"FILE.html\" }] in the [[route]]";
 
 /// Adds `error_pages` to a route with these levels.
-pub(super) fn read<'d>(levels: &[&'d [Directive]], scope: &Scope, set: &mut RouteKeys, routes: &mut Routes<'_, 'd>) {
+pub(in crate::nginx) fn read<'d>(
+    levels: &[&'d [Directive]],
+    scope: &Scope,
+    set: &mut RouteKeys,
+    routes: &mut Routes<'_, 'd>,
+) {
     let lines = group(levels, "error_page");
     if lines.is_empty() || routes.is_page {
         return;
@@ -51,7 +57,7 @@ pub(super) fn read<'d>(levels: &[&'d [Directive]], scope: &Scope, set: &mut Rout
 }
 
 /// True if a route has pages for errors of files that are missing.
-pub(super) fn is_of_files(set: &RouteKeys) -> bool {
+pub(in crate::nginx) fn is_of_files(set: &RouteKeys) -> bool {
     let has = |page: &Value| match page {
         Value::Table(page) => match page.get("status") {
             Some(Value::List(statuses)) => statuses.contains(&Value::Int(404)) || statuses.contains(&Value::Int(405)),
@@ -85,7 +91,7 @@ fn page<'d>(
         let status = sent.flatten().filter(|status| (301..309).contains(status)).unwrap_or(302);
         let action = Action::Redirect(answer::redirect(target, status, scope, levels, routes.port)?);
         let mut fields = Draft::default();
-        super::filters::response_fields(levels, scope, &mut fields, routes.world);
+        crate::nginx::filters::response_fields(levels, scope, &mut fields, routes.world);
         let name = routes.page(|routes| routes.push(Match::default(), action, fields, directive.line));
         let name = name.ok_or("it is not one route")?;
         return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
@@ -110,7 +116,7 @@ fn page<'d>(
         return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
     };
     if let Some(root) =
-        single(&location.levels, "root").filter(|_| !super::tree::passes(location) && !target.starts_with('@'))
+        single(&location.levels, "root").filter(|_| !crate::nginx::tree::passes(location) && !target.starts_with('@'))
     {
         return file(directive, root, target, sent, statuses, location, routes);
     }
@@ -123,7 +129,7 @@ fn page<'d>(
     let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
     let name = name.ok_or("the location with its page is not one route")?;
     let is_named = target.starts_with('@');
-    if is_named && super::tree::passes(location) {
+    if is_named && crate::nginx::tree::passes(location) {
         let todo = "retry of the [[route]], if another pool should get the request itself";
         routes.world.ledger.changes(
             directive.line,

@@ -1,29 +1,17 @@
 //! `rewrite`: redirects, and other paths for endpoints.
 
 use super::answer;
-use super::lexer::Directive;
-use super::program::State;
-use super::table::named;
-use super::tree::{Level, Location, Tree};
-use super::variable;
+use super::state::{Changed, State};
 use crate::expression::{filled, finds, foreign, whole};
 use crate::model::{Cond, Draft, Key, Test, braced};
-use evenkeel_config::plan::{Redirect, Rewrite};
+use crate::nginx::lexer::Directive;
+use crate::nginx::table::named;
+use crate::nginx::tree::{Level, Location, Tree};
+use crate::nginx::variable;
+use evenkeel_config::plan::Redirect;
 
-/// Path that a rewrite makes.
-#[derive(Clone, Debug)]
-pub(super) struct Changed {
-    pub keys: Draft<Rewrite>,
-    /// Text with which the new path begins.
-    pub start: String,
-    /// The new path, if it is the same for all requests.
-    pub fixed: Option<String>,
-    /// True if the request stays in its location.
-    pub is_break: bool,
-}
-
-/// What a rewrite does with requests that match.
-pub(super) enum Outcome {
+/// Effect of a rewrite on the requests that match.
+pub(in crate::nginx) enum Outcome {
     Redirect(Draft<Redirect>),
     Path(Changed),
 }
@@ -32,7 +20,11 @@ pub(super) enum Outcome {
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn read(directive: &Directive, state: &State<'_>, port: u16) -> Result<(Option<Cond>, Outcome), String> {
+pub(in crate::nginx) fn read(
+    directive: &Directive,
+    state: &State<'_>,
+    port: u16,
+) -> Result<(Option<Cond>, Outcome), String> {
     let (regex, to, flag) = (directive.word(1), directive.word(2), directive.word(3));
     foreign(regex)?;
     if state.changed.is_some() {
@@ -73,7 +65,7 @@ pub(super) fn read(directive: &Directive, state: &State<'_>, port: u16) -> Resul
 }
 
 /// Fills the groups of an expression into a redirect for a fixed path.
-pub(super) fn fill(to: &mut Draft<Redirect>, regex: &str, path: &str) {
+pub(in crate::nginx) fn fill(to: &mut Draft<Redirect>, regex: &str, path: &str) {
     for key in [key!("path"), key!("to")] {
         if let Some(text) = to.text(key).map(|text| filled(text, regex, path)) {
             to.put(key, text);
@@ -103,7 +95,7 @@ fn redirect(
     }
     let mut scope = state.scope.clone();
     if !is_all {
-        scope.groups = super::program::groups(regex);
+        scope.groups = super::state::groups(regex);
     }
     // The query follows unless the target ends with a question mark.
     let (to, keeps) = match to.strip_suffix('?') {
@@ -167,7 +159,7 @@ impl Changed {
 ///
 /// # Errors
 /// Reason why it is not known.
-pub(super) fn find<'t, 'd>(
+pub(in crate::nginx) fn find<'t, 'd>(
     level: &'t Level<'d>,
     path: &str,
     is_whole: bool,
@@ -207,7 +199,7 @@ pub(super) fn find<'t, 'd>(
                 None => {}
             }
         }
-        if super::tree::may_match(regex, path) {
+        if crate::nginx::tree::may_match(regex, path) {
             return unknown(regex);
         }
     }

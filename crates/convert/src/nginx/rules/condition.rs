@@ -1,18 +1,18 @@
 //! Conditions of `if`.
 
-use super::lexer::Directive;
-use super::table::named;
-use super::variable::{self, Scope, field_of};
-use super::world::group;
 use crate::expression::{foreign, whole};
 use crate::model::{Cond, Key, Test, escape};
+use crate::nginx::lexer::Directive;
+use crate::nginx::table::named;
+use crate::nginx::variable::{self, Scope, field_of};
+use crate::nginx::world::group;
 
 /// Expression for values that are true: neither empty nor `0`.
 const TRUE: &str = "[^0]|.{2,}";
 
 /// Outcome of a condition.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Truth {
+pub(in crate::nginx) enum Truth {
     Always,
     Never,
     When(Vec<Cond>),
@@ -39,7 +39,7 @@ impl Truth {
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn read(directive: &Directive, scope: &Scope, levels: &[&[Directive]]) -> Result<Truth, String> {
+pub(in crate::nginx) fn read(directive: &Directive, scope: &Scope, levels: &[&[Directive]]) -> Result<Truth, String> {
     let words = words(directive);
     let operand = words.first().cloned().unwrap_or_default();
     if operand.starts_with(['-', '!']) {
@@ -208,12 +208,12 @@ fn methods(regex: &str) -> Option<Vec<String>> {
 }
 
 /// Condition that the host matches an expression, which NGINX compares in lower case, without port and final dot.
-pub(super) fn host(regex: &str) -> Cond {
+pub(in crate::nginx) fn host(regex: &str) -> Cond {
     Cond::new(Key::Header("Host".into()), Test::Regex(format!(r"(?i)(?:{})\.?(:[0-9]+)?", whole(regex, false))))
 }
 
 /// A condition that does not make its route more specific than routes with paths.
-pub(super) fn beside_paths(cond: Cond) -> Cond {
+pub(in crate::nginx) fn beside_paths(cond: Cond) -> Cond {
     match (&cond.key, &cond.test) {
         (Key::Host, Test::OneOf(names)) => {
             let each = names.iter().map(|name| match name.strip_prefix('*') {
@@ -273,7 +273,7 @@ fn referer(levels: &[&[Directive]]) -> Result<Truth, String> {
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn row(source: &str, key: &str, has_hosts: bool, scope: &Scope) -> Result<Truth, String> {
+pub(in crate::nginx) fn row(source: &str, key: &str, has_hosts: bool, scope: &Scope) -> Result<Truth, String> {
     if let Some(regex) = key.strip_prefix('~') {
         let (regex, ignore_case) = regex.strip_prefix('*').map_or((regex, false), |regex| (regex, true));
         return matched(source, regex, ignore_case, scope);

@@ -1,20 +1,23 @@
 //! Rules of servers and locations (`set`, `if`, `return`, `rewrite`), followed in their order: each way through them is a
 //! route with the conditions on it.
+//!
+//! Long because each directive is a few lines, and all share the state of the routes.
 
 use super::answer;
 use super::condition::{self, Truth};
-use super::filters;
-use super::lexer::Directive;
-use super::names::OtherNames;
 use super::pages;
-use super::rewrite::{self, Changed, Outcome};
-use super::table::named;
-use super::tree::{self, Group, Location, Step, Tree};
-use super::variable::Scope;
-use super::world::{World, single};
-use crate::expression::{finds, foreign, whole};
+use super::rewrite::{self, Outcome};
+use super::state::{Changed, State, groups, join};
+use crate::expression::foreign;
 use crate::ledger::Line;
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test};
+use crate::nginx::filters;
+use crate::nginx::lexer::Directive;
+use crate::nginx::names::OtherNames;
+use crate::nginx::table::named;
+use crate::nginx::tree::{Group, Location, Step, Tree};
+use crate::nginx::variable::Scope;
+use crate::nginx::world::{World, single};
 
 /// Most routes of a server. Conditions beyond them are only reported.
 const ROUTES: usize = 300;
@@ -25,7 +28,7 @@ const JUMPS: usize = 4;
 const BY_HAND: &str = "write a [[route]] with a condition in match by hand";
 
 /// Routes of a server, as they are found.
-pub(super) struct Routes<'w, 'd> {
+pub(in crate::nginx) struct Routes<'w, 'd> {
     pub world: &'w mut World<'d>,
     pub tree: &'w Tree<'d>,
     /// Name that names of routes begin with.
@@ -55,25 +58,6 @@ pub(super) struct Routes<'w, 'd> {
 enum Way<'d> {
     Ends(Route),
     Goes(State<'d>),
-}
-
-/// Conditions and settings on a way through rules.
-#[derive(Clone)]
-pub(super) struct State<'d> {
-    pub matching: Match,
-    pub levels: Vec<&'d [Directive]>,
-    pub scope: Scope,
-    /// Path that a rewrite made.
-    pub changed: Option<Changed>,
-    pub jumps: usize,
-}
-
-impl State<'_> {
-    /// The state in which an error page is made: any location may be entered.
-    pub fn of_page(mut scope: Scope) -> State<'static> {
-        scope.groups = 0;
-        State { matching: Match::default(), levels: Vec::new(), scope, changed: None, jumps: 1 }
-    }
 }
 
 impl<'w, 'd> Routes<'w, 'd> {
@@ -635,77 +619,9 @@ impl<'w, 'd> Routes<'w, 'd> {
     }
 }
 
-/// Number of groups of an expression, with the whole as one.
-pub(super) fn groups(regex: &str) -> usize {
-    let escaped = regex.replace("\\\\", "").replace("\\(", "");
-    let all = escaped.matches('(').count();
-    let plain = escaped.matches("(?").count() - escaped.matches("(?<").count() - escaped.matches("(?P<").count();
-    all - plain + 1
-}
-
 /// Condition for the paths of a location by expression.
 fn test(location: &Location<'_>) -> Result<Cond, &'static str> {
     foreign(location.pattern)?;
     let case = if location.modifier == "~*" { "(?i)" } else { "" };
     Ok(Cond::new(Key::Path, Test::Search(format!("{case}{}", named(location.pattern)))))
-}
-
-/// Joins conditions with others. Where a key is needed twice, one of the two is compared by a map.
-pub(super) fn join(to: &Match, conds: &[Cond], scope: &Scope) -> Result<Match, Apart> {
-    let mut all = to.clone();
-    for cond in conds {
-        // A fixed path matches an expression or not.
-        if let (Some(Test::OneOf(paths)), Key::Path, Test::Search(regex)) =
-            (all.find(&Key::Path), &cond.key, &cond.test)
-            && let ([_], Some(found)) = (&paths[..], finds(regex, paths.first().map_or("", String::as_str)))
-        {
-            match found != cond.negated {
-                true => continue,
-                false => return Err(Apart::Never),
-            }
-        }
-        // Most expressions have a fixed beginning, by which they are apart from other paths.
-        let from_left = [all.find(&Key::Path).cloned(), Some(cond.test.clone()).filter(|_| cond.key == Key::Path)];
-        let starts = from_left.iter().flatten().find_map(|test| match test {
-            Test::Begins(text) | Test::Below(text) => Some(text.as_str()),
-            _ => None,
-        });
-        let is_search = |cond: &&Cond| cond.key == Key::Path && matches!(cond.test, Test::Search(_));
-        let searches: Vec<Cond> = all.conds.iter().chain([cond]).filter(is_search).cloned().collect();
-        for search in &searches {
-            if let (Some(start), Test::Search(regex)) = (starts, &search.test)
-                && !search.negated
-                && !tree::may_match_text(regex, start)
-            {
-                return Err(Apart::Never);
-            }
-        }
-        if let (Key::Path, Test::OneOf(paths), false) = (&cond.key, &cond.test, cond.negated) {
-            let path = paths.first().map_or("", String::as_str);
-            let mut is_never = false;
-            all.conds.retain(|other| match (&other.key, &other.test) {
-                (Key::Path, Test::Search(regex)) => {
-                    let found = finds(regex, path);
-                    is_never |= found == Some(other.negated);
-                    found.is_none()
-                }
-                _ => true,
-            });
-            if is_never {
-                return Err(Apart::Never);
-            }
-        }
-        let one = |cond: Cond| all.and(&Match::of([cond]));
-        all = match one(cond.clone()) {
-            Err(Apart::Unwritable) => match (&cond.key, &cond.test, cond.negated) {
-                (Key::Path, Test::Search(regex), false) => {
-                    let (regex, is_lax) = regex.strip_prefix("(?i)").map_or((&**regex, false), |regex| (regex, true));
-                    one(Cond::new(Key::Path, Test::Regex(whole(regex, is_lax))))
-                }
-                _ => one(scope.tables.tests.instead(cond).ok_or(Apart::Unwritable)?),
-            },
-            joined => joined,
-        }?;
-    }
-    Ok(all)
 }
