@@ -1,4 +1,4 @@
-//! Requests that find out what a configuration does: its hosts, paths, methods and fields, their neighbours and other
+//! Requests that find out the effects of a configuration: its hosts, paths, methods and fields, their neighbours and other
 //! spellings, and none of them. They are taken from the words of the text, whatever program it is for.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +132,7 @@ impl Words {
         }
     }
 
-    /// Adds what samples of HAProxy fetch: `hdr(NAME)`, `cook(NAME)` and `url_param(NAME)`, with the values behind them.
+    /// Adds the names that samples of HAProxy fetch: `hdr(NAME)`, `cook(NAME)` and `url_param(NAME)`, with the values behind them.
     fn add_fetches(&mut self, line: &[&str]) {
         for pair in line.windows(2) {
             let (fetch, name) = (pair[0].rsplit('.').next().unwrap_or_default(), pair[1]);

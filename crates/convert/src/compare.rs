@@ -1,4 +1,4 @@
-//! Responses of an original and its conversion to the same request, and their differences in what matters.
+//! Responses of an original and its conversion to the same request, and their differences.
 
 use crate::asks::Ask;
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ impl Answer {
             || is_last
     }
 
-    /// Removes what always differs, and writes `@L0@` for the first of the addresses that were asked.
+    /// Removes fields that always differ, and writes `@L0@` for the first of the addresses that were asked.
     pub fn normal(&mut self, listens: &[SocketAddr]) {
         normal_fields(&mut self.fields, &FIELDS, listens);
         self.body = without_addresses(&self.body, listens);

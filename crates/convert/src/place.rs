@@ -1,4 +1,4 @@
-//! The path that a request has between two directives: what rewrites have made of the path that the client sent.
+//! The path of a request between two directives: the path that the client sent, as rewrites have changed it.
 
 use crate::model::{Cond, Key, RouteKeys, Test, braced, escape};
 
@@ -44,7 +44,7 @@ impl Place {
         *self == Place::default()
     }
 
-    /// Returns a condition as one on the client's request.
+    /// Returns a condition as a condition on the client's request.
     pub fn see(&self, cond: &Cond) -> Seen {
         if cond.key != Key::Path {
             return Seen::If(cond.clone());

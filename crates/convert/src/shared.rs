@@ -8,7 +8,7 @@ use evenkeel_config::plan;
 /// Most routes that are compared with each other. More are written as they are.
 const COMPARED: usize = 400;
 
-/// Keys of routes that a set of filters may have, but for those whose counters are of one route.
+/// Keys of routes that a set of filters may have, but for filters with counters of the route.
 const FILTERS: [KeyOf<plan::Route>; 16] = [
     key!("request_headers"),
     key!("response_headers"),
@@ -182,7 +182,7 @@ fn exact(matching: &Match) -> Option<String> {
     }
 }
 
-/// True if a route does for the paths below `path` exactly what another does for the path itself.
+/// True if a route treats the paths below `path` as another route treats the path itself.
 fn is_below(one: &Route, other: &Route, path: &str) -> bool {
     let rest = |route: &Route| -> Vec<Cond> {
         let mut conds: Vec<Cond> =
@@ -200,7 +200,7 @@ fn is_below(one: &Route, other: &Route, path: &str) -> bool {
         && rest(one) == rest(other)
 }
 
-/// True if no third route comes between the path and a prefix of the same length, by what evenkeel prefers.
+/// True if no third route comes between the path and a prefix of the same length, by evenkeel's precedence.
 fn is_alone(routes: &[Route], one: usize, other: usize, path: &str) -> bool {
     let third = routes.iter().enumerate().filter(|(at, _)| *at != one && *at != other);
     third.map(|(_, route)| &route.matching).all(|matching| {

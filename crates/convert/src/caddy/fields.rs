@@ -1,4 +1,4 @@
-//! Changes to fields in the order in which Caddy makes them: those of requests one after another; those of responses
+//! Changes to fields in the order in which Caddy makes them: changes to requests in turn; changes to responses
 //! before the endpoint's own fields are there, or, if deferred, when the response is written.
 
 use super::lexer::Directive;
@@ -245,7 +245,7 @@ pub(super) fn put_request(edits: &[Edit], set: &mut RouteKeys) {
     put(joined(edits.iter().flat_map(Edit::steps)), FieldKeys::REQUEST, set);
 }
 
-/// Puts changes to responses: first those of the endpoint's own fields, then fields that are added to them, then deferred
+/// Puts changes to responses: first changes to the endpoint's own fields, then fields that are added to them, then deferred
 /// changes, of which the last one comes first.
 pub(super) fn put_response(edits: &[Edit], is_own: bool, set: &mut RouteKeys) {
     let of = |time: Time| edits.iter().filter(move |edit| edit.time == time);
@@ -275,7 +275,7 @@ pub(super) fn put_response(edits: &[Edit], is_own: bool, set: &mut RouteKeys) {
     put(joined(down.chain(first).chain(reversed(edits, deferred))), FieldKeys::RESPONSE, set);
 }
 
-/// Steps of deferred changes, those of the last directive first.
+/// Steps of deferred changes. The last directive comes first.
 fn reversed(edits: &[Edit], steps: Vec<Edit>) -> Vec<Edit> {
     let mut steps = steps.into_iter();
     let mut groups: Vec<Vec<Edit>> = Vec::new();

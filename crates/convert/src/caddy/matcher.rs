@@ -27,7 +27,7 @@ pub(super) fn named(directives: &[Directive], above: &Named, is_guarded: bool, l
     for directive in directives.iter().filter(|directive| directive.name().starts_with('@')) {
         let inline = Directive { line: directive.line, words: directive.from(1).to_vec(), block: Vec::new() };
         let is_inline = directive.words.len() > 1;
-        // `@name not { ... }`: the block is one of the only row.
+        // `@name not { ... }`: the block belongs to the only row.
         let only = Directive { block: directive.block.clone(), ..inline.clone() };
         let rows: Vec<&Directive> = if is_inline { vec![&only] } else { directive.block.iter().collect() };
         ledger.carried(directive.line);

@@ -63,7 +63,7 @@ struct Served {
 }
 
 impl Served {
-    /// Sites with names come before those with patterns, and one for all hosts is the last one.
+    /// Sites with names come before those with patterns, and the site for all hosts comes last.
     fn rank(&self) -> (u8, std::cmp::Reverse<usize>) {
         let length = |host: &String| host.replace("*.", "").len();
         let longest = self.hosts.iter().map(length).max().unwrap_or(0);

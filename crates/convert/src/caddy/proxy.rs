@@ -10,7 +10,7 @@ use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, h
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, HealthCheck};
 
-/// A pool, and what is done to requests and responses on the way to it.
+/// A pool, and the changes to requests and responses on the way to it.
 pub(super) struct Proxied {
     pub pool: String,
     pub set: RouteKeys,

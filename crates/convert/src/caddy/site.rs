@@ -93,7 +93,7 @@ const ORDER: [&str; 34] = [
     "acme_server",
 ];
 
-/// Sorts directives as Caddy does. What comes first is no order of all of them, so the steps of the sort matter, too.
+/// Sorts directives as Caddy does. The comparison does not order all of them, so the steps of the sort matter, too.
 fn sort(all: &mut [&Directive], named: &Named) {
     let place = |directive: &Directive| match directive.name() {
         "handle_path" => ORDER.iter().position(|name| *name == "handle"),

@@ -1,4 +1,4 @@
-//! Requests on their way through the steps of a site: each state is a set of requests with what has been done to them.
+//! Requests on their way through the steps of a site: each state is a set of requests with the changes made to them.
 
 use super::fields::{self, Edit, Known, Time};
 use super::step::{Change, Effect, Step, When};
@@ -199,7 +199,7 @@ impl Walk<'_> {
                     protection::close(&mut state.set);
                 }
                 state.request.extend(request.iter().cloned());
-                // The endpoint's fields are changed before those of the site are added.
+                // The endpoint's fields are changed before the fields of the site are added.
                 let mut down = response.clone();
                 down.iter_mut().for_each(|edit| edit.time = Time::Endpoint);
                 state.response.extend(down);

@@ -252,7 +252,7 @@ fn text(fetch: &Fetch<'_>, context: &Context<'_>) -> Result<Expr, String> {
         "query" => "{query}",
         _ => "{request_uri}",
     };
-    // A beginning without a query is one of the path.
+    // A beginning without a query belongs to the path.
     let is_of_path = |value: &String| value.starts_with('/') && !value.contains('?');
     if fetch.method == "beg" && matches!(fetch.name, "url" | "pathq") && fetch.values.iter().all(is_of_path) {
         return paths(fetch, context);

@@ -38,7 +38,7 @@ pub(super) struct Front<'f> {
     /// Rules of backends that this frontend leads to, in the state that its own rules leave.
     pub rules_of: BTreeMap<String, Rules>,
     pub pages: Pages,
-    /// Changes of the fields of requests, which are made before those of backends.
+    /// Changes of the fields of requests, which are made before the changes of backends.
     pub edits: Vec<Filter>,
     /// Backends that other frontends lead to as well.
     pub shared: &'f BTreeSet<String>,

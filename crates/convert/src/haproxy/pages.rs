@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use crate::model::{Entries, Value, braced};
 use std::collections::BTreeMap;
 
-/// Pages of a section, by status. A later line replaces an earlier one.
+/// Pages of a section, by status. A later line replaces an earlier line.
 pub(super) type Pages = BTreeMap<u64, Entries>;
 
 /// Pages of sections `http-errors` by their names.

@@ -58,7 +58,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A word and what is in the brackets behind it.
+/// A word and the text in the brackets behind it.
 pub(super) fn called(text: &str) -> (&str, Option<&str>) {
     match text.split_once('(') {
         Some((name, rest)) => (name, Some(rest.strip_suffix(')').unwrap_or(rest))),

@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// A condition as one on the request as the client sent it.
+    /// A condition on the request as the client sent it.
     pub fn view(&self, condition: &Expr, maps: &Maps) -> Expr {
         condition.map(&|atom| self.view_atom(atom, maps))
     }

@@ -284,7 +284,7 @@ impl Match {
         other.conds.iter().filter(follows).cloned().collect()
     }
 
-    /// The only condition on the path, if it is one that holds.
+    /// The only condition on the path, unless it is negated.
     pub fn only_path(&self) -> Option<&Test> {
         let mut paths = self.conds.iter().filter(|cond| cond.is_path() && !cond.negated);
         paths.next().filter(|_| paths.next().is_none()).map(|cond| &cond.test)

@@ -155,7 +155,7 @@ impl Listener {
 }
 
 impl Route {
-    /// Keys beside those of its set.
+    /// Keys in the order in which the file has them, with the name first.
     fn keys(&self) -> RouteKeys {
         let mut keys = Draft::one(key!("name"), self.name.as_str());
         let matching = self.matching.table();
@@ -191,7 +191,7 @@ impl Pool {
         }
     }
 
-    /// Keys beside those of its set.
+    /// Keys in the order in which the file has them, with the name first.
     fn keys(&self, endpoints: Vec<Endpoint>) -> PoolKeys {
         let mut keys = Draft::default();
         if !endpoints.is_empty() {

@@ -64,7 +64,7 @@ pub(crate) fn break_ties(routes: &mut [Route]) {
     }
 }
 
-/// The match without what is under `not`, where `check` does not see in each case that two routes exclude each other.
+/// The match without the conditions under `not`, where `check` does not see in each case that two routes exclude each other.
 fn wanted(matching: &Match) -> Match {
     Match::of(matching.conds.iter().filter(|cond| !cond.negated).cloned())
 }

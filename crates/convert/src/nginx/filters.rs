@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Statuses on which `add_header` works without `always`.
 const WITHOUT_ALWAYS: [i64; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
-/// The access list that lets nobody in.
+/// The access list that lets no client in.
 pub(super) fn none() -> Draft<Access> {
     Draft::one(key!("deny"), vec!["0.0.0.0/0", "::/0"])
 }
@@ -215,7 +215,7 @@ fn add(set: &mut RouteKeys, key: KeyOf<plan::Route>, name: &str, text: String) {
     set.insert(key, name, value);
 }
 
-/// Sets the fields that `add_header` adds to responses: to those of some statuses, or always.
+/// Sets the fields that `add_header` adds to responses, of some statuses or of all.
 pub(super) fn response_fields(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     replaced(levels, "add_header", world);
     let mut usual = Entries::default();
@@ -435,7 +435,6 @@ fn access(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     set.put(key!("access"), access);
 }
 
-/// A network of clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Network {
     address: IpAddr,

@@ -106,7 +106,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let level = http.map_or(all.as_slice(), Directive::inner);
     let streams: Vec<&Directive> = all.iter().filter(|d| d.name() == "stream").collect();
     process(&all, ledger);
-    // What servers inherit is looked up for each, so it stands apart from the servers.
+    // Inherited directives are looked up for each server, so they stand apart from the servers.
     let is_server = |directive: &&Directive| directive.name() == "server" && directive.block.is_some();
     let servers: Vec<&Directive> = level.iter().filter(is_server).collect();
     let around: Vec<Directive> = level.iter().filter(|d| !is_server(d) && d.name() != "upstream").cloned().collect();

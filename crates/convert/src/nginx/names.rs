@@ -1,4 +1,4 @@
-//! Names of servers, as one server sees those of the others.
+//! Names of the servers other than a given server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -6,11 +6,11 @@ use std::rc::Rc;
 /// Names of all servers, each with the numbers of its servers.
 pub(super) type Names = BTreeMap<String, BTreeSet<usize>>;
 
-/// Names of the servers other than one, which all servers share.
+/// Names of the other servers. All servers share the table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherNames {
     all: Rc<Names>,
-    /// Number of the one server.
+    /// Number of the server that the others are other than.
     but: usize,
 }
 

@@ -36,7 +36,7 @@ struct Late {
     regex: String,
 }
 
-/// Translates all servers of the HTTP level, which inherit what `http` has.
+/// Translates all servers of the HTTP level, which inherit the directives in `http`.
 pub(super) fn translate<'d>(servers: &[&'d Directive], http: &'d [Directive], world: &mut World<'d>) {
     let servers: Vec<Server<'d>> = servers.iter().map(|directive| Server::read(directive, world)).collect();
     let listeners = listeners(http, &servers, world);

@@ -118,7 +118,7 @@ struct Outer<'t, 'd> {
     base: Option<&'t Location<'d>>,
     /// Prefixes of outer levels that win over those in the level.
     rivals: Vec<&'d str>,
-    /// Expressions of outer levels that are tried behind those of the level.
+    /// Expressions of outer levels that are tried behind the expressions of the level.
     regexes: Vec<&'t Location<'d>>,
 }
 
@@ -214,8 +214,8 @@ pub(super) fn may_match_text(regex: &str, start: &str) -> bool {
 }
 
 impl Group<'_, '_> {
-    /// The group with its paths by segment, where a location replaces a prefix with a slash by another one. The path
-    /// without the slash is one of another group.
+    /// The group with its paths by segment, where a location replaces a prefix with a slash by another prefix. The path
+    /// without the slash belongs to another group.
     pub fn by_segment(mut self, tree: &Tree<'_>) -> Self {
         let replaces = |step: &Step<'_, '_>| match step {
             Step::Prefix(location, _) => location.directive.inner().iter().any(|d| {

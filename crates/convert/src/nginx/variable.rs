@@ -67,7 +67,7 @@ impl Scope {
             match self.set.get(name) {
                 Some(value) => out.push_str(value),
                 None if self.declared.iter().any(|declared| declared == name) => {}
-                // Braces keep what follows out of the name.
+                // Braces keep the text behind out of the name.
                 None if !name.is_empty() => out.push_str(&format!("${{{name}}}")),
                 None => out.push('$'),
             }

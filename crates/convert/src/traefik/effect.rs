@@ -6,7 +6,6 @@ use crate::protection::{close as close_routes, would_replace};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
 
-/// Change of a path.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
     /// Takes the first of these prefixes away that a path has.

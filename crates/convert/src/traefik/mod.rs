@@ -245,7 +245,7 @@ impl Router<'_> {
     }
 }
 
-/// Requests by the path that endpoints get, behind all changes of it. The first ones come first.
+/// Requests by the path that endpoints get, behind all changes of it. In their order.
 fn moved(matching: Match, moves: &[Move], line: Line, ledger: &mut Ledger) -> Vec<(Match, Place)> {
     let mut states = vec![(matching, Place::default())];
     for change in moves {

@@ -131,7 +131,7 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
     }
 }
 
-/// Refuses the requests of a match: what would let some of them in is not checked here.
+/// Refuses the requests of a match. Exceptions from it are not checked here.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
     shut(&mut set);
@@ -139,7 +139,7 @@ pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rul
     rules.filters.push(Filter::new(item.line, matching.clone(), set, rules));
 }
 
-/// Reason for refusals that are wider than those of the original.
+/// Reason for refusals that are wider than in the original.
 pub(crate) const CLOSED: &str = "all requests that it may be for are refused";
 
 /// Advice on [`CLOSED`].

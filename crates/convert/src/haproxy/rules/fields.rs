@@ -269,7 +269,7 @@ pub(crate) fn of_response(
     }
     let edit = Edit { is_response: true, change: edit, splits: false };
     let all = Filter::new(item.line, Match::default(), Draft::default(), rules);
-    // All responses get it, those of rules before it, too.
+    // All responses get it, also from rules before it.
     let filter = Filter { edit: Some(edit), behind: 0, ..all };
     rules.filters.push(filter);
 }

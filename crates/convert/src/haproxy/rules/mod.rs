@@ -155,7 +155,7 @@ fn is_old(name: &str) -> bool {
     matches!(name, "reqadd" | "rspadd" | "reqdel" | "reqidel" | "rspdel" | "rspidel")
 }
 
-/// Notes what a rule changes that is not carried over.
+/// Notes the parts of a rule that are not carried over.
 fn noted(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules) {
     let on = viewed(item, tail, scope, rules).viewed;
     let state = &mut rules.state;

@@ -68,7 +68,7 @@ pub(crate) fn change(
     }
 }
 
-/// True if what an expression leaves of the query stands at its end, as it was.
+/// True if an expression keeps the query at its end.
 fn keeps_the_end(regex: &str, with: &str) -> bool {
     let last = regex.matches('(').count();
     (regex.ends_with("(.*)") || regex.ends_with("(.*)$")) && with.ends_with(&format!("\\{last}"))

@@ -77,7 +77,7 @@ fn unchanged(text: &str, sample: &str, context: &Context<'_>, state: &State) -> 
     }
 }
 
-/// The sample of a field with a converter for its last element, which is what `hdr` has in a value.
+/// The sample of a field with a converter for its last element, as `hdr` has it in a value.
 fn last_of_field(sample: &str) -> String {
     let bare = sample.strip_prefix("req.").unwrap_or(sample);
     let (name, rest) = bare.split_once(')').unwrap_or((bare, ""));

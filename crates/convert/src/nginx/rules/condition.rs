@@ -10,7 +10,6 @@ use crate::nginx::world::group;
 /// Expression for values that are true: neither empty nor `0`.
 const TRUE: &str = "[^0]|.{2,}";
 
-/// Outcome of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::nginx) enum Truth {
     Always,

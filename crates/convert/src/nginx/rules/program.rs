@@ -35,9 +35,7 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     pub name: String,
     /// Port of the first address, which redirects have.
     pub port: u16,
-    /// Names of other servers.
     pub others: OtherNames,
-    /// Routes for error pages.
     pub pages: Vec<Route>,
     /// Routes of each group of paths, in the order in which they are tried.
     pub groups: Vec<Vec<Route>>,
@@ -290,7 +288,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.handler(state, location, except.line);
     }
 
-    /// Follows rules in their order. Without a location, they are those of the server.
+    /// Follows rules in their order. Without a location, the rules belong to the server.
     fn run(&mut self, rules: &[&'d Directive], mut state: State<'d>, location: Option<&Location<'d>>, line: Line) {
         for (at, directive) in rules.iter().enumerate() {
             let rest = &rules[at + 1..];
@@ -402,7 +400,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             Err(reason) => {
                 let status = directive.word(1).parse::<u64>().unwrap_or(302);
                 self.world.ledger.decide(directive.line, reason, "write redirect or respond of a [[route]] by hand");
-                // What it refuses stays refused, and no endpoint gets what it answers.
+                // Its refusals stay refusals, and no endpoint gets requests that it answers.
                 let is_sent = (200..300).contains(&status) || (400..600).contains(&status) && status != 444;
                 let status = if is_sent { status } else { 403 };
                 self.finish(location, state.matching, Action::respond(status), set, directive.line);
@@ -419,7 +417,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
     }
 
-    /// Conditions of a location that do not make its routes win over those of longer paths.
+    /// Conditions of a location that do not make its routes win over routes of longer paths.
     pub fn beside_paths(&self, conds: Vec<Cond>) -> Vec<Cond> {
         if self.is_one_group && self.others.is_empty() {
             conds
@@ -489,11 +487,11 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.settle(directive);
         let mut inside = State { matching, ..state.clone() };
         if directive.word(2).trim_start_matches('!').starts_with('~') {
-            // Groups are those of the condition, which no route has.
+            // The condition has the groups, and no route has the condition.
             inside.scope.groups = 0;
         }
         if let Some(location) = location {
-            // The settings are those of the last `if` that holds.
+            // The last `if` that holds has the settings.
             inside.levels.truncate(location.levels.len());
             inside.levels.push(directive.inner());
         }
@@ -556,7 +554,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             },
         };
         let mut inside = State { matching, ..state.clone() };
-        // Groups of the route are those of its own expression, unless that of the location stands beside it.
+        // The route's own expression has its groups, unless the location has an expression, too.
         match outcome {
             Outcome::Redirect(to) => {
                 let set = self.own_filters(&state.levels, &state.scope);

@@ -122,7 +122,7 @@ fn changed(regex: &str, to: &str, is_break: bool, is_all: bool, state: &State<'_
         let keys = Draft::one(key!("path"), braced(path));
         return Ok(Changed { keys, start, fixed: Some(path.to_string()), is_break });
     }
-    // Groups are those of the expression here.
+    // The expression here has the groups.
     let mut text = String::new();
     let mut rest = expanded.as_str();
     while let Some(at) = rest.find("${") {
