@@ -43,6 +43,10 @@ pub(crate) fn fields(
         ("del-header", _) => Ok(one("remove", vec![name.to_string()])),
         (_, Err(reason)) => Err(reason),
         ("set-header", Ok(text)) => Ok(one("set", Entries::one(name, text))),
+        // Fields with a single value. Another line would contradict the line that evenkeel always adds.
+        ("add-header", Ok(text)) if name.to_ascii_lowercase().starts_with("x-forwarded-") => {
+            Ok(one("set", Entries::one(name, text)))
+        }
         ("add-header", Ok(text)) => Ok(one("add", Entries::one(name, text))),
         _ => Err("values are not changed by expressions".to_string()),
     };

@@ -263,6 +263,8 @@ fn request(
         "set-header" | "add-header" | "del-header" | "replace-header" | "replace-value" => {
             return fields::fields(item, words, &condition, scope, rules, ledger);
         }
+        // `monitor-uri` changes no path.
+        "monitor-uri" => {}
         _ if name.ends_with("-path") || name.ends_with("-pathq") || name.ends_with("-uri") || name == "set-query" => {
             return paths::change(item, words, &condition, scope, rules, ledger);
         }
