@@ -105,7 +105,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     }
     comments::keep(&text, name, &mut target, &ledger);
     shared::share(&mut target);
-    let toml = made_from(name) + &target.to_toml();
+    let toml = made_from(name) + &target.into_toml();
     Some(Converted { from, toml, report: report(name, from, ledger) })
 }
 

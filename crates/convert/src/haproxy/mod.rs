@@ -107,7 +107,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         let lines = [section.line].into_iter().chain(section.items.iter().map(|item| item.line));
         lines.for_each(|line| ledger.dropped(line, "no frontend, backend or listen starts from these defaults"));
     }
-    let maps = maps.used_in(|| target.clone().to_toml());
+    let maps = maps.used_in(|| target.clone().into_toml());
     target.maps = maps;
     target
 }

@@ -99,7 +99,7 @@ impl Target {
     }
 
     /// The whole file, but for its first line. Each table is dropped as soon as it is written.
-    pub fn to_toml(self) -> String {
+    pub fn into_toml(self) -> String {
         let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));

@@ -118,7 +118,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     }
     let tables = std::rc::Rc::clone(&world.tables);
     let mut maps = tables.used(world.ledger);
-    maps.extend(tables.tests.used_in(|| world.target.clone().to_toml()));
+    maps.extend(tables.tests.used_in(|| world.target.clone().into_toml()));
     world.target.maps = maps;
     logs(&all, &mut world);
     body_default(&mut world);

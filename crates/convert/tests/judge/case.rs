@@ -202,7 +202,7 @@ fn extra(text: &str, endpoints: &Endpoints, id: usize, seed: u64) -> Vec<(String
     if id % 3 == 2 {
         fields.push(field("X-Say-Status", STATUSES[id / 3 % 4].into()));
         // An endpoint that names its own address is rare.
-        let said = match SAID[id / 3 % 4 ^ 2] {
+        let said = match SAID[(id / 3 % 4) ^ 2] {
             said if said.contains('@') && !seed.is_multiple_of(6) => "X-Say: 2",
             said => said,
         };

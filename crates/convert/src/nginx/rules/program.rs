@@ -138,7 +138,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         for step in &group.steps {
             match step {
                 Step::ToSlash(location) => {
-                    self.to_slash(location, &state);
+                    self.redirect_to_slash(location, &state);
                     is_open = false;
                 }
                 Step::Regex(location) => match test(location) {
@@ -230,7 +230,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
     }
 
-    fn to_slash(&mut self, location: &Location<'d>, state: &State<'d>) {
+    fn redirect_to_slash(&mut self, location: &Location<'d>, state: &State<'d>) {
         let line = location.directive.line;
         if single(&location.levels, "internal").is_some() {
             return self.push(state.matching.clone(), Action::respond(404), Draft::default(), line);
