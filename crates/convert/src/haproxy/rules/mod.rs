@@ -301,7 +301,9 @@ fn request(
             let page = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
             let response = Draft::one(key!("status"), 200).with(key!("body"), page).with(key!("type"), "text/html");
             let conj = Conj { matching: Match::of([Cond::one_of(Key::Path, [item.word(1)])]), ..Conj::default() };
-            finals(item, &[conj], Action::Respond(response), Draft::default(), rules, ledger);
+            let mut fields = Draft::default();
+            fields.insert(key!("response_headers.set"), "Cache-Control", "no-cache");
+            finals(item, &[conj], Action::Respond(response), fields, rules, ledger);
         }
         "auth" => auth::auth(item, &words[1..], &conjs, scope, rules, ledger),
         "cache-use" => caching::enable(item, words.get(1).map_or("", String::as_str), &conjs, scope, rules, ledger),

@@ -36,7 +36,7 @@ pub(crate) fn redirect(
     };
     let rest = || sample::read(if drop_query { "%[path]" } else { "%[pathq]" }, context, state);
     let to = match kind {
-        "scheme" => format!("{text}://{{header.Host}}{}", rest()?),
+        "scheme" => format!("{text}://{}{}", sample::read("%[req.hdr(Host)]", context, state)?, rest()?),
         // A slash alone puts nothing in front of the path.
         "prefix" if text == "/" => return Err("it leads to the same place".to_string()),
         "prefix" => format!("{text}{}", rest()?),
