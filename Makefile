@@ -49,7 +49,7 @@ test: setup ## Runs every test, the rules of the house included
 	$(MAKE) loom
 
 judge: setup ## Compares 2,000 random configurations of each program with their conversions: an hour
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_JUDGE_CASES=$${EVENKEEL_JUDGE_CASES:-2000} $(TEST) -p evenkeel-convert --test judge
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_JUDGE_CASES=$${EVENKEEL_JUDGE_CASES:-2000} cargo test -p evenkeel-convert --test judge
 
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes

