@@ -24,8 +24,15 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
             "of several lines of a field, values have the first, where HAProxy has the last",
             "a question mark without a query is not compared, and a field without a value is not sent",
         ],
-        From::Nginx => &[PATHS, "Server and Date are the endpoint's, where NGINX writes its own"],
-        From::Traefik => &[PATHS],
+        From::Nginx => &[
+            PATHS,
+            "Server and Date are the endpoint's, where NGINX writes its own",
+            "values have the host as it was sent, where NGINX writes it in lower case and without a final dot",
+            "where NGINX looks for a file, a method gets a 404 and not a 405, and a body may be of any size",
+            "texts of responses have a charset, and a type that does not depend on the end of the path",
+            "endpoints get X-Forwarded-Prefix where a path is shortened; a question mark without a query may be lost",
+        ],
+        From::Traefik => &[PATHS, "a final dot of a host is ignored; endpoints do not get X-Replaced-Path"],
         From::Caddy => &[
             PATHS,
             "a path that another reading makes the path of another route is forwarded in normal form, and a rewrite of one with `..` gets a 400",
@@ -35,7 +42,11 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
             "changes to fields of responses are made to evenkeel's own errors, too; an empty field is not sent",
             "a redirect names its scheme and host; a body that is too large gets a 413; endpoints get X-Forwarded-Prefix",
         ],
-        From::Envoy => &[PATHS, "Server is the endpoint's, and x-envoy fields are not added, where Envoy writes both"],
+        From::Envoy => &[
+            PATHS,
+            "Server is the endpoint's, and x-envoy fields and X-Request-Id are not added, where Envoy writes them",
+            "hosts are compared without their port and a final dot; endpoints get X-Forwarded-Prefix",
+        ],
     };
     ALL.iter().chain(own).copied()
 }

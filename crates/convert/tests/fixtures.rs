@@ -206,7 +206,7 @@ fn the_committed_guide_shows_what_comes_out() {
     same_as_committed(&[(GUIDE.into(), page)]);
 }
 
-/// Rows of the guide for what always differs. A difference from several programs is a single row.
+/// Rows of the guide for differences that no configuration removes. A difference from several programs is a single row.
 fn always_rows() -> String {
     let programs = [From::Haproxy, From::Nginx, From::Caddy, From::Traefik, From::Envoy];
     let mut rows: Vec<(&str, Vec<String>)> = Vec::new();

@@ -36,6 +36,16 @@ fn lossless(report: &Report, words: &str) {
 }
 
 #[test]
+fn a_refusal_with_more_alternatives_than_are_written_closes() {
+    for (test, with) in [("path_beg", "/x"), ("hdr_sub(x-key)", "k"), ("url_reg", "^/r"), ("hdr_end(host)", ".h")] {
+        let acls: String = (0..100).map(|n| format!(" acl bad {test} {with}{n}\n acl worse path_end .{n}\n")).collect();
+        let many = haproxy(&format!("{acls} http-request deny if bad worse"), "");
+        has(&many, "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
+        assert!(many.report.decide.iter().any(|item| item.reason.contains("more than 64 alternatives")), "{test}");
+    }
+}
+
+#[test]
 fn a_prefix_without_a_slash_stays_one_of_text() {
     has(&haproxy(" use_backend a if { path_beg /api }", ""), "match = { starts_with = \"/api\" }");
     has(&haproxy(" use_backend a if { path_beg /api/ }", ""), "match = { starts_with = \"/api/\" }");

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Kinds of findings: an output that does not pass, and one without a listener.
+/// Kinds of findings: an output that `check` refuses, and an output without a listener.
 const REFUSED: &str = "`check` refuses the conversion";
 const EMPTY: &str = "the conversion has no listener";
 
@@ -159,14 +159,15 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
         ask.fields.extend(extra(text, endpoints, id, seed));
         (grammar.ask)(&mut ask, id);
         let listener = id % there.listens.len();
-        let sides = [(&there, "there"), (&here, "here")].map(|(placed, _)| {
+        let sides = [&there, &here].map(|placed| {
             let ask = placed_ask(&ask, placed.listens[listener]);
             let answer = answer(placed.listens[listener], &ask, id);
             Side { answer, seen: endpoints.take(id) }.normal(&placed.listens)
         });
         let [mut there, mut here] = sides;
-        (grammar.settle)(&ask, &mut there, &mut here);
+        // Before differences are taken away, which could hide it.
         let opened = is_opened(&there, &here);
+        (grammar.settle)(&ask, &mut there, &mut here);
         let Some(what) = opened
             .then(|| "is refused there and reaches an endpoint here".to_string())
             .or_else(|| difference(&there, &here))

@@ -1,4 +1,4 @@
-//! Fixtures of fixed configurations, judged beside the original as random ones are.
+//! Fixtures of fixed configurations, judged beside the original as random configurations are.
 
 use crate::case::{Judged, judge};
 use crate::endpoints::Endpoints;

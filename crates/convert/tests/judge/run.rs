@@ -22,7 +22,7 @@ pub fn run(grammar: &Grammar) {
     run_part(grammar, 1);
 }
 
-/// Judges one configuration where other grammars have `of` of them, as the program takes long to start.
+/// Judges a share of 1 in `of` of the configurations, for a program that takes long to start.
 pub fn run_part(grammar: &Grammar, of: u64) {
     if Original::program(grammar.from).is_some_and(|program| !installed(&[program])) {
         return;

@@ -9,7 +9,7 @@ use crate::tree::{Node, Text, without};
 /// Number of configurations that are tried at most, unless `EVENKEEL_JUDGE_TRIES` says otherwise.
 const TRIES: u64 = 60;
 
-/// Takes lines out of a configuration while it fails as before: first many at a time, then one by one.
+/// Takes lines out of a configuration while it fails as before: first many at a time, then single lines.
 pub fn shrink(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoints, first: Finding) -> Finding {
     let (mut nodes, mut best, mut tries) = (nodes.to_vec(), first, 0);
     let most = number("EVENKEEL_JUDGE_TRIES", TRIES);

@@ -1,5 +1,5 @@
 //! A model of Traefik, which is judged in its place: rules of routers, their priorities, and middlewares, written from its
-//! documentation (version 3: "Routers", "Middlewares"). It reads what the grammar writes and no other YAML.
+//! documentation (version 3: "Routers", "Middlewares"). It reads only the YAML of the grammar.
 
 use crate::yaml::{Value, read};
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ fn pass(root: &Value, name: &str, request: &mut Request, changes: &mut Vec<(Stri
         }
         "basicAuth" => {
             let field = request.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-            // The one user of the grammar is `joe` with the password `s3`.
+            // The only user of the grammar is `joe` with the password `s3`.
             if field.is_none_or(|(_, value)| value != "Basic am9lOnMz") {
                 let challenge = ("WWW-Authenticate".to_string(), "Basic realm=\"traefik\"".to_string());
                 return Some(Outcome::Answer(401, vec![challenge], "401 Unauthorized\n".into()));

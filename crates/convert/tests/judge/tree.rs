@@ -1,4 +1,4 @@
-//! A configuration as a tree of lines, which are taken out one by one, and its text.
+//! A configuration as a tree of lines, which can be taken out, and its text.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The little YAML that the grammar of Traefik writes: lines of `key:` with what is indented below them, and maps, lists
-//! and texts in one line.
+//! The little YAML that the grammar of Traefik writes: lines of `key:` with indented lines below them, and maps, lists
+//! and texts on a single line.
 
 #[derive(Clone, Debug)]
 pub enum Value {

@@ -50,7 +50,7 @@ fn ask(ask: &mut Ask, id: usize) {
     }
 }
 
-/// Takes away what the report lists as always different.
+/// Takes away the differences at the head of each report.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     let is_deep = ask.host.strip_suffix(".c.test").is_some_and(|label| label.contains('.'));
     let is_error = here.seen.is_none() && here.answer.as_ref().is_ok_and(|answer| answer.status >= 400);

@@ -22,7 +22,7 @@ fn conversions_of_envoy_do_as_the_original() {
     run_part(&ENVOY, 10);
 }
 
-/// Takes away what the report lists as always different.
+/// Takes away the differences at the head of each report.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     if ask.host.contains(':') || ask.host.ends_with('.') {
         *there = here.clone();
@@ -262,7 +262,7 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
         filters.push(rbac(dice));
     }
     filters.push(format!("{{ name: envoy.filters.http.router, typed_config: {{ \"@type\": {ROUTER} }} }}"));
-    // Without a router Envoy does not answer, so it stands in one node with a key that must be there.
+    // Without a router Envoy does not answer, so it shares a node with a key that must be there.
     let filters = format!("stat_prefix: in\n{}http_filters: [{}]", " ".repeat(32), filters.join(", "));
     let mut manager = vec![line(format!("\"@type\": {MANAGER}")), line(filters)];
     for option in [

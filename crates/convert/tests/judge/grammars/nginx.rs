@@ -22,7 +22,7 @@ fn conversions_of_nginx_do_as_the_original() {
     run(&NGINX);
 }
 
-/// Takes away what always differs, as docs/guide/convert.md lists it: paths with several readings, and fields with `_`.
+/// Takes away the differences that docs/guide/convert.md lists: paths with several readings, and fields with `_`.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     let path = ask.target.split('?').next().unwrap_or_default();
     let is_odd = path.contains("//") || path.contains("/.") || path.contains('%');
@@ -37,9 +37,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     {
         there.clone_from(here);
     }
-    // NGINX writes hosts in lower case and without a final dot, and text without a charset.
-    let host = ask.host.split(':').next().unwrap_or_default();
-    // A question mark without a query is no query for NGINX.
+    // A question mark without a query, which a single side may keep.
     if ask.target.ends_with('?') {
         let bare = |fields: &mut Vec<(String, String)>| {
             fields.iter_mut().for_each(|(_, value)| *value = value.trim_end_matches('?').to_string());
@@ -52,6 +50,8 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             });
         }
     }
+    // NGINX writes hosts in lower case and without a final dot, and text without a charset.
+    let host = ask.host.split(':').next().unwrap_or_default();
     for side in [&mut *there, &mut *here] {
         let is_own = side.seen.is_none();
         let Ok(answer) = &mut side.answer else { continue };
@@ -74,7 +74,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             *value = value.replace(host, &plain_host(host)).replace(host.trim_end_matches('.'), &plain_host(host));
         }
     }
-    // An endpoint that redirects to its own address, which NGINX knows as that of the location.
+    // An endpoint that redirects to its own address, which NGINX knows as the address of the location.
     let said = ask.fields.iter().find(|(name, _)| name == "X-Say-Field").map_or("", |(_, value)| value);
     if let (Some(location), Ok(there), Ok(here)) =
         (said.strip_prefix("Location: http://"), &mut there.answer, &here.answer)
@@ -87,7 +87,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             .filter(|(name, _)| says && name == "location")
             .for_each(|(_, value)| value.clone_from(&own));
     }
-    // Pages of their own for errors of endpoints, and a field for endpoints that get a shorter path.
+    // Separate pages for errors of endpoints, and a field for endpoints that get a shorter path.
     if let (Ok(there), Ok(here)) = (&mut there.answer, &mut here.answer)
         && there.body.contains("<center>nginx")
         && here.body.lines().count() <= 1

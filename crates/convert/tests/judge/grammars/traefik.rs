@@ -22,7 +22,7 @@ fn ask(ask: &mut Ask, id: usize) {
     }
 }
 
-/// Takes away what the report lists as always different.
+/// Takes away the differences at the head of each report.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     let is_odd = ["//", "/.", "%"].iter().any(|odd| ask.target.contains(odd));
     let is_open = there.seen.is_none() && here.seen.is_some();

@@ -1,4 +1,4 @@
-//! Conditions of HAProxy: tests of requests, `acl` lines, and what joins them.
+//! Conditions of HAProxy: tests of requests, `acl` lines, and joined conditions.
 
 use crate::dice::Dice;
 use crate::tree::{Node, line};

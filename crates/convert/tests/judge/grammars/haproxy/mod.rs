@@ -49,8 +49,8 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     // Hosts have no port, no final dot and no case.
     let is_spelt =
         ask.host.contains(':') || ask.host.ends_with('.') || ask.host.bytes().any(|b| b.is_ascii_uppercase());
-    // Of several lines of a field the first is the value here, and the last there. A lone question mark is not compared, and is not kept everywhere. A path that is written anew has no `..`, and a
-    // redirect no second slash.
+    // Of several lines of a field, values have the first here, and the last there. A lone question mark is not compared, and
+    // may be lost. A path that is written anew has no `..`, and a redirect no second slash.
     let has_dots = ask.target.contains("..") || ask.target.starts_with("//");
     let is_twice = ask
         .fields
@@ -101,7 +101,7 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
     nodes.into_iter().map(|node| valid(node, has_users, text.contains("http-errors pages"))).collect()
 }
 
-/// Leaves out lines that name what is not there.
+/// Leaves out lines that name missing sections.
 fn valid(node: Node, has_users: bool, has_pages: bool) -> Node {
     let fits = |node: &Node| {
         (has_users || !node.head.contains("http_auth(users)")) && (has_pages || !node.head.contains("errorfiles pages"))

@@ -174,7 +174,7 @@ pub fn of_response(dice: &mut Dice, names: Names<'_>) -> Node {
     line(format!("{rule}{on}"))
 }
 
-/// Lines that count requests, and a refusal by their number: nobody's or everybody's.
+/// Lines that count requests, and a refusal by their number, of no client or of every client.
 pub fn counted(dice: &mut Dice) -> Vec<Node> {
     let number = dice.one(&["1000", "1000", "0"]);
     let track = dice.one(&["track-sc0 src", "track-sc0 src if { path_beg /login }", "track-sc0 req.hdr(X-Key)"]);
