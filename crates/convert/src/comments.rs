@@ -46,7 +46,7 @@ pub(crate) fn keep(text: &str, name: &str, target: &mut Target, ledger: &Ledger)
 
 struct Source<'a> {
     lines: Vec<&'a str>,
-    /// Line of the block that each line is in, if it is in one.
+    /// Line of the block around each line, if there is a block.
     outer: Vec<Option<usize>>,
     /// Lines whose comments were taken.
     taken: HashSet<usize>,

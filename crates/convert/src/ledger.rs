@@ -63,7 +63,7 @@ impl Ledger {
             text.truncate(at);
             text.push_str("...");
         }
-        // A file is the last one again, but for the ends of files that it includes.
+        // The file is the last file again, except at the ends of included files.
         let known = self.files.iter().rposition(|other| other == file);
         let file = known.unwrap_or_else(|| {
             self.files.push(Arc::clone(file));

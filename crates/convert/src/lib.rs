@@ -63,7 +63,7 @@ pub use report::{CHANGES, DECIDE, Item, LOSSLESS, Report};
 use evenkeel_config::Files;
 use ledger::Ledger;
 use model::{Key, Target, Test};
-use protection::{is_closed, is_shut};
+use protection::is_closed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -122,9 +122,8 @@ fn comment_once(target: &mut Target) {
 
 /// Writes above each route that is closed that it waits for a decision.
 fn mark_closed(target: &mut Target) {
-    for route in target.routes.iter_mut().filter(|route| is_closed(&route.set) || is_shut(&route.set)) {
-        let who = if is_shut(&route.set) { "all clients" } else { "all but clients on this machine" };
-        route.comments.push(format!("Closed to {who}: see `must decide` in the report."));
+    for route in target.routes.iter_mut().filter(|route| is_closed(&route.set)) {
+        route.comments.push("Closed to all clients: see `must decide` in the report.".to_string());
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$",
 
 /// Lets no client use a route, whatever its address list was: a refusal that cannot be kept stays a refusal.
 pub(crate) fn close(set: &mut RouteKeys) {
-    shut(set);
+    set.put(key!("access"), Draft::<Access>::one(key!("deny"), ALL.to_vec()));
 }
 
 /// Closes a route, and notes why at the directive that protected it.
@@ -23,13 +23,8 @@ pub(crate) fn closed_by(line: Line, reason: &str, set: &mut RouteKeys, ledger: &
 /// The whole of both families of addresses.
 const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// Lets no client use a route: which of them may is not known.
-pub(crate) fn shut(set: &mut RouteKeys) {
-    set.put(key!("access"), Draft::<Access>::one(key!("deny"), ALL.to_vec()));
-}
-
 /// True if no client may use a route.
-pub(crate) fn is_shut(set: &RouteKeys) -> bool {
+pub(crate) fn is_closed(set: &RouteKeys) -> bool {
     let allows = set.has(key!("access.allow")) || set.has(key!("access.allow_files"));
     !allows && set.get(key!("access.deny")) == Some(&ALL.to_vec().into())
 }
@@ -72,11 +67,6 @@ pub(crate) fn is_read(hash: &str) -> bool {
     has_length && READ.iter().any(|start| hash.starts_with(start))
 }
 
-/// True if a route is closed.
-pub(crate) fn is_closed(set: &RouteKeys) -> bool {
-    is_shut(set)
-}
-
 /// Notes a user of a list in the configuration: the line for the file, if evenkeel reads this kind of hash.
 pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut Ledger) {
     let todo = match is_read(hash) {
@@ -104,6 +94,6 @@ mod tests {
         let mut set = Draft::one(key!("access.allow"), vec!["0.0.0.0/0"]);
         assert!(!is_closed(&set));
         close(&mut set);
-        assert!(is_closed(&set) && is_shut(&set));
+        assert!(is_closed(&set));
     }
 }

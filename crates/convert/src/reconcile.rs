@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Clash, Maps, Route, Value, settle_order};
-use crate::protection::shut;
+use crate::protection::close;
 
 /// Settles the order of routes, which may need `maps`. They are sorted in the order in which the program `whose` tries them.
 pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, maps: Option<&Maps>, ledger: &mut Ledger) {
@@ -31,7 +31,7 @@ pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, maps: Option<&Maps
                 // A client that the earlier rule refuses would be let in.
                 if refusals.contains(&earlier) {
                     let same = routes.iter_mut().filter(|route| route.line == later && !is_answer(route));
-                    same.for_each(|route| shut(&mut route.set));
+                    same.for_each(|route| close(&mut route.set));
                     reason.push_str(": all clients are refused");
                 }
                 ledger.changes(

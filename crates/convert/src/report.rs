@@ -101,7 +101,7 @@ impl Report {
         out
     }
 
-    /// The lists for a program, with each line of its own.
+    /// The lists for a program, with an entry for each line.
     pub fn to_json(&self) -> Value {
         let list = |items: &[Item]| -> Vec<Value> {
             let each = items.iter().map(|item| {

@@ -86,7 +86,7 @@ fn remove_with_table<T>(set: &mut evenkeel_config::draft::Draft<T>, key: KeyOf<T
 type Common = Vec<(usize, Value)>;
 
 /// Moves filters that at least two routes have in common, with at least two values, to sets that the routes name. The
-/// set that saves most is made first; a route has each key from one set.
+/// set that saves most is made first; no two sets of a route have the same key.
 fn share_filters(target: &mut Target) {
     loop {
         let all: Vec<Common> = target.routes.iter().map(filters_of).collect();

@@ -57,7 +57,7 @@ impl Changes {
             let names = removed.iter().chain(set.iter().map(|(name, _)| name));
             names.into_iter().any(|other| other.eq_ignore_ascii_case(name))
         };
-        // What is removed or overwritten later is not there to be added.
+        // A field that is removed or overwritten later is not added before.
         all.request.set.retain(|(name, _)| !is_gone(name, &later.request.remove, &Vec::new()));
         all.request.add.retain(|(name, _)| !is_gone(name, &later.request.remove, &later.request.set));
         all.response.set.retain(|(name, _)| !is_gone(name, &later.response.remove, &Vec::new()));

@@ -152,7 +152,7 @@ fn header_condition(node: &Node<'_>, matching: &mut Match) -> Result<(), String>
     let expected = header_value(node).map_err(of_name)?;
     let is_inverted = node.flag("invert_match");
     let side = if is_inverted { &mut matching.not } else { &mut matching.criteria };
-    // Each condition holds by itself; a list of methods is one of alternatives.
+    // Each condition holds by itself; a list of methods has alternatives.
     if name == ":method" && !is_inverted && !side.methods.is_empty() {
         return Err(of_name("it has two conditions".to_owned()));
     }

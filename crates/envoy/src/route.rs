@@ -193,7 +193,7 @@ fn virtual_host(
     let mut taken = vec![0; nodes.len()];
     let planned = fitting.into_iter().map(|(matching, position)| {
         let (label, acting) = &routes[position];
-        // Several matches of one route are equally specific, too.
+        // Several matches of a route are equally specific, too.
         let before = positions.partition_point(|other| *other < position) + taken[position];
         taken[position] += 1;
         let order = u32::try_from(if is_unique { position } else { before }).unwrap_or(u32::MAX);

@@ -54,8 +54,8 @@ pub fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the only other reading of a path whose escapes all stand for unreserved characters or stay, as those of usual
-/// clients do. `None` for any other path: [`Readings`] has its readings.
+/// Returns the only other reading of a path whose escapes all stand for unreserved characters or stay, as usual
+/// clients send them. `None` for any other path: [`Readings`] has its readings.
 pub fn sole_other(path: &str) -> Option<Vec<u8>> {
     if features(path.as_bytes()) != ESCAPE {
         return None;

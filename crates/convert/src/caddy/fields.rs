@@ -44,7 +44,7 @@ impl Edit {
         self.add.is_empty() && self.set.is_empty() && self.remove.is_empty()
     }
 
-    /// True if the order of its parts does not matter: each name occurs in one of them.
+    /// True if the order of its parts does not matter: no name occurs twice.
     fn is_plain(&self) -> bool {
         let lower = |name: &String| name.to_ascii_lowercase();
         let adds: Vec<String> = self.add.iter().map(|(name, _)| lower(name)).collect();
@@ -67,7 +67,7 @@ impl Edit {
         adds.chain(sets).chain(removes).collect()
     }
 
-    /// Joins a later change to this one, if the two can be one.
+    /// Joins a later change to this change, if the two fit into a single change.
     fn join(&mut self, later: &Edit) -> bool {
         let mut both = self.clone();
         both.add.extend(later.add.iter().cloned());
@@ -246,7 +246,7 @@ pub(super) fn put_request(edits: &[Edit], set: &mut RouteKeys) {
 }
 
 /// Puts changes to responses: first changes to the endpoint's own fields, then fields that are added to them, then deferred
-/// changes, of which the last one comes first.
+/// changes, the last first.
 pub(super) fn put_response(edits: &[Edit], is_own: bool, set: &mut RouteKeys) {
     let of = |time: Time| edits.iter().filter(move |edit| edit.time == time);
     let mut fields: Vec<(String, Vec<String>)> = Vec::new();

@@ -17,7 +17,7 @@ pub(super) type Named = BTreeMap<String, Matcher>;
 #[derive(Clone, Debug)]
 pub(super) struct Matcher {
     when: When,
-    /// Length of its path, if it has one path alone.
+    /// Length of its path, if it has a single path.
     path: usize,
 }
 
@@ -92,7 +92,7 @@ fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
             ledger.carried(row.line);
             continue;
         }
-        // Rows of one kind are alternatives.
+        // Rows of the same kind are alternatives.
         let mut joined = (*row).clone();
         for other in rows.iter().filter(|other| !std::ptr::eq(**other, *row) && !kind.is_empty()) {
             let is_field =
@@ -142,7 +142,7 @@ fn path_match(path: &str) -> Match {
     };
     let test = match (path.strip_prefix('*'), path.strip_suffix('*')) {
         _ if path == "*" || path == "/*" => return Match::default(),
-        // Within a path, a wildcard is for one segment.
+        // Within a path, a wildcard is for a single segment.
         _ if is_inner => Test::Regex(escape(path).replace("\\*", "[^/]*")),
         (Some(rest), Some(_)) => Test::Contains(rest.trim_end_matches('*').to_string()),
         (Some(end), None) => Test::Ends(end.to_string()),

@@ -21,7 +21,7 @@ fn pages_keys(page: Entries) -> RouteKeys {
     Draft::one(key!("error_pages"), Value::List(vec![page.into()]))
 }
 
-/// The page of a `handle_errors` with one text.
+/// The page of a `handle_errors` with a single text.
 fn page_of(directive: &Directive) -> Option<Entries> {
     match directive.block.as_slice() {
         [one] if one.name() == "respond" && one.block.is_empty() && directive.words.len() == 1 => page(one.from(1)),
@@ -121,7 +121,7 @@ fn is_apart(directive: &Directive) -> bool {
     directive.name().starts_with('@') || matches!(directive.name(), "tls" | "bind" | "handle_errors")
 }
 
-/// True if a directive, or one in it, may refuse requests.
+/// True if a directive, or a directive in it, may refuse requests.
 fn refuses(directive: &Directive) -> bool {
     let status = || directive.words.iter().any(|word| word.len() == 3 && word.starts_with(['4', '5']));
     match directive.name() {

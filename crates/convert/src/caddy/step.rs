@@ -73,7 +73,7 @@ pub(super) enum Effect {
     Request(Vec<Edit>),
     Response(Vec<Edit>),
     Path(Change),
-    /// Directives with one matcher, which is asked once.
+    /// Directives that share a matcher, which is asked once.
     Several(Vec<Step>),
     Block {
         steps: Vec<Step>,

@@ -29,7 +29,7 @@ struct State {
     line: Line,
 }
 
-/// Walks all requests of a site through its steps. Returns a route for each state that is left, the first ones first.
+/// Walks all requests of a site through its steps. Returns a route for each state that is left, in order.
 pub(super) fn routes(
     steps: &[Step],
     errors: Option<&RouteKeys>,

@@ -5,7 +5,7 @@ use super::samples::{Context, bounded, called, expression, lines, split};
 use crate::expression::{foreign, path_tests, whole};
 use crate::model::{Cond, Key, Test, escape};
 
-/// Most values of a path that are conditions of their own; more are rows of a map.
+/// Most values of a path that are separate conditions. More values are rows of a map.
 const VALUES: usize = 8;
 
 /// Smallest unit of a condition.

@@ -15,7 +15,7 @@ use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::put_time;
 use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Listener, Match, Pool, Route, RouteKeys, name_of};
-use crate::protection::shut;
+use crate::protection::close;
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, Compress};
@@ -417,7 +417,7 @@ impl Front<'_> {
         }
         let mut set = with_access(&Draft::default(), &[addresses, &rules.addresses], ledger);
         if is_unclear {
-            shut(&mut set);
+            close(&mut set);
         }
         match backend.has_pool {
             true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
@@ -499,7 +499,7 @@ fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) 
             }
         }
         Verdict::Unknown => {
-            shut(&mut set);
+            close(&mut set);
             for rule in rules() {
                 ledger.decide(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
             }

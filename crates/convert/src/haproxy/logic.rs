@@ -112,7 +112,7 @@ impl Expr {
         all.into_iter().fold(Expr::Const(false), Expr::or)
     }
 
-    /// The formula with another in the place of each test.
+    /// Returns the formula with each test replaced by another formula.
     pub fn map(&self, with: &dyn Fn(&Atom) -> Expr) -> Expr {
         match self {
             Expr::Const(holds) => Expr::Const(*holds),

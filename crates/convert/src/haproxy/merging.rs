@@ -3,7 +3,7 @@
 use super::rules::{Edit, Filter};
 use crate::ledger::Ledger;
 use crate::model::{Action, Apart, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value};
-use crate::protection::{close, is_closed, is_shut, shut, would_replace};
+use crate::protection::{close, is_closed, would_replace};
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::Rewrite;
@@ -61,7 +61,7 @@ pub(super) fn apply(
                 );
                 // Too few are let in rather than too many.
                 if filter.set.has(key!("access")) || filter.set.has(key!("basic_auth")) {
-                    shut(&mut route.set);
+                    close(&mut route.set);
                 }
                 out.push(route);
             }
@@ -88,8 +88,7 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
         let todo = "one rewrite in each [[route]] that does both";
         return ledger.changes(filter.line, "a path is changed once: the first rule that changes paths counts", todo);
     }
-    let is_settled = |set: &RouteKeys| is_closed(set) || is_shut(set);
-    if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
+    if lists_clash(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
         ledger.decide(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
@@ -127,7 +126,7 @@ fn change(route: &mut Route, edit: &Edit, when: Option<Entries>) {
     route.set.push(key, entry);
 }
 
-/// Writes the first changes without a condition as keys of their own: `set` instead of `edits = [{ set }]`.
+/// Writes the first changes without a condition as separate keys: `set` instead of `edits = [{ set }]`.
 pub(super) fn plain_edits<T>(set: &mut Draft<T>, keys: [KeyOf<T>; 4]) {
     let [edits, remove, fixed, add] = keys;
     let Some(Value::List(all)) = set.remove(edits) else { return };
@@ -234,13 +233,10 @@ pub(super) fn by_segment(route: &mut Route) {
 
 /// Merges the settings of a filter. A closed route stays closed, whatever its address lists are.
 fn merge_filter(into: &mut RouteKeys, from: &RouteKeys) {
-    let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
-    let is_shut = is_shut(into) || is_shut(from) || !closed && lists_clash(into, from);
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || lists_clash(into, from);
     into.join(from);
-    match (is_shut, closed) {
-        (true, _) => shut(into),
-        (false, true) => close(into),
-        (false, false) => {}
+    if closed {
+        close(into);
     }
 }
 

@@ -273,7 +273,7 @@ impl Proxy<'_> {
         backends.insert(name.clone(), backend);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "facts of the file, and what is made of them")]
+    #[expect(clippy::too_many_arguments, reason = "facts of the file, and parts of the output")]
     fn read_front(
         &self,
         process: &global::Process,

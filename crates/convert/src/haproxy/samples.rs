@@ -12,7 +12,7 @@ const ROWS: usize = 1000;
 pub(super) struct Context<'c> {
     pub maps: &'c Maps,
     pub files: &'c dyn Files,
-    /// Port of the frontend, if it has one.
+    /// Port of the frontend, if it is known.
     pub port: Option<String>,
 }
 

@@ -231,7 +231,7 @@ fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
     };
     let asks_presence = matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
     match change {
-        // Even an empty value makes it one that is there.
+        // A field with an empty value is there, too.
         Change::Set(_) | Change::Add(_) if asks_presence => Expr::Const(true),
         Change::Set(value) => is(value),
         Change::Add(value) => before.clone().or(is(value)),

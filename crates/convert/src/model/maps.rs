@@ -35,7 +35,7 @@ impl Maps {
         map.and_then(|(_, map)| map.text(key!("from"))).unwrap_or_default().to_string()
     }
 
-    /// Condition that a text with variables is one of these values, as `how` of a map compares them.
+    /// Condition that a text with variables is among these values, as `how` of a map compares them.
     pub fn fits(&self, base: &str, from: &str, how: &str, values: &[String], ignore_case: bool) -> Cond {
         let rows: Entries = values.iter().map(|value| (value.clone(), FITS.into())).collect();
         let mut map = Draft::one(key!("from"), from);

@@ -35,7 +35,7 @@ pub(crate) fn name_of(text: &str) -> String {
 }
 
 /// Names for the pool of an address or a URL, the plainest first: `app` of `app:8000`, then `app-8000`. An address of
-/// numbers keeps its port, as such pools are told apart by it.
+/// numbers keeps its port, which distinguishes such pools.
 pub(crate) fn pool_names(address: &str) -> Vec<String> {
     let plain = |text: &str| name_of(&text.trim_matches(['[', ']', '/']).replace([':', '/', '.', '[', ']', '*'], "-"));
     let bare = address.split_once("://").map_or(address, |(_, rest)| rest);

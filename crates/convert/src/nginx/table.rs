@@ -185,7 +185,7 @@ impl Source {
             map.put(key!("default"), variable::read(rest, scope)?);
         }
         if !map.has(key!("rows")) {
-            // A map needs a row. This one has the value of the default.
+            // A map needs a row. This row has the value of the default.
             row(&mut map, "0.0.0.0", rest);
         }
         Ok((map, has_empty))

@@ -100,7 +100,7 @@ fn level<'d>(levels: &[&'d [Directive]], named: &mut BTreeMap<&'d str, Location<
     all
 }
 
-/// Modifier and pattern of a location. They may be one word: `=/x`.
+/// Modifier and pattern of a location. They may be a single word: `=/x`.
 fn split(directive: &Directive) -> (&str, &str) {
     match directive.word(1) {
         modifier @ ("=" | "~" | "~*" | "^~") => (modifier, directive.word(2)),

@@ -15,7 +15,7 @@ pub(super) struct Scope {
     pub tables: Rc<Tables>,
     /// Path that a rewrite made, `None` in it if that depends on the request.
     pub uri: Option<Option<String>>,
-    /// Number of groups of the expression of the location, with the whole as one; 0 without an expression.
+    /// Number of groups of the expression of the location, where the whole counts, too; 0 without an expression.
     pub groups: usize,
 }
 

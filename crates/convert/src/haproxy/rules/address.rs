@@ -149,7 +149,7 @@ pub(crate) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
     world.lists()
 }
 
-/// Lists of any length, for rules that only refuse, each the clients of one list of known networks.
+/// Lists of any length, for rules that only refuse, each with the clients of a list of known networks.
 fn refusals(groups: &[&[AddressRule]]) -> Option<Verdict> {
     let (mut seen, mut all) = (HashSet::new(), Vec::new());
     let rules = || groups.iter().flat_map(|group| group.iter());

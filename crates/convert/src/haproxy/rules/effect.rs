@@ -10,7 +10,8 @@ use crate::haproxy::samples::Context;
 use crate::haproxy::state::State;
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, Entries, Match, RouteKeys};
-use crate::protection::shut;
+use crate::protection;
+use crate::report::OPEN;
 use evenkeel_config::plan::Listener;
 use std::collections::BTreeMap;
 
@@ -92,7 +93,7 @@ pub(crate) struct Tracker {
 pub(crate) struct Scope<'s> {
     pub items: &'s [&'s Item],
     pub section: &'s str,
-    /// True if limits may be those of a listener.
+    /// True if a listener may have the limits.
     pub is_front: bool,
     pub acls: &'s Acls,
     pub context: &'s Context<'s>,
@@ -134,17 +135,13 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
 /// Refuses the requests of a match. Exceptions from it are not checked here.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
-    shut(&mut set);
+    protection::close(&mut set);
     ledger.decide(item.line, format!("{reason}; {CLOSED}"), OPEN);
     rules.filters.push(Filter::new(item.line, matching.clone(), set, rules));
 }
 
 /// Reason for refusals that are wider than in the original.
 pub(crate) const CLOSED: &str = "all requests that it may be for are refused";
-
-/// Advice on [`CLOSED`].
-pub(crate) const OPEN: &str =
-    "name the networks that may use it in access of the [[route]], or check clients in the application";
 
 /// Adds a rule that ends the requests of a match.
 pub(crate) fn end(item: &Item, matching: Match, action: Action, set: RouteKeys, rules: &mut Rules) {

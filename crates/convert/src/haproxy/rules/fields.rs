@@ -131,7 +131,7 @@ fn host(
 }
 
 /// Adds a change of fields for the requests of a condition.
-#[expect(clippy::too_many_arguments, reason = "facts of one rule")]
+#[expect(clippy::too_many_arguments, reason = "facts of a rule")]
 fn edits(
     item: &Item,
     verb: &str,
@@ -190,7 +190,7 @@ fn push(item: &Item, matching: Match, change: &Entries, splits: bool, rules: &mu
 
 /// Notes a field that cannot be set, and removes it from all requests: the client's field must not pass where HAProxy
 /// replaces it. Without its condition only fields that no standard defines are removed.
-#[expect(clippy::too_many_arguments, reason = "facts of one rule")]
+#[expect(clippy::too_many_arguments, reason = "facts of a rule")]
 fn withheld(
     item: &Item,
     verb: &str,

@@ -107,7 +107,7 @@ fn is_rule(item: &Item) -> bool {
     )
 }
 
-/// Words of a rule before its condition, and its condition; the first of them is its name. `None` if it is no rule.
+/// Words of a rule before its condition, the name first, and the condition. `None` for other directives.
 fn parts(item: &Item) -> Option<(&[String], &[String])> {
     let skipped = match (item.word(0), item.word(1)) {
         ("http-request" | "http-response" | "http-after-response", _) => 1,

@@ -176,7 +176,7 @@ fn whole(value: &str) -> Result<Change, String> {
         return Err("the path and the query are fixed text".to_string());
     }
     let path = value.split('?').next().unwrap_or_default().to_string();
-    // With a query of its own, the client's query follows it.
+    // The client's query follows the query of the target.
     let end = if value.contains('?') { "" } else { "?" };
     let rewrite = Draft::one(key!("regex"), ".*").with(key!("to"), format!("{}{end}", braced(value)));
     Ok((rewrite, PathChange::Fixed(path)))

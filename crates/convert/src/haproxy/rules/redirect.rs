@@ -7,7 +7,7 @@ use crate::haproxy::state::State;
 use crate::model::{Action, Draft, Entries, RouteKeys, Value, braced};
 use evenkeel_config::plan::Respond;
 
-/// A redirect, from its words up to the condition. `is_plain` is true for one whose target has no samples.
+/// A redirect, from its words up to the condition. `is_plain` is true if its target has no samples.
 ///
 /// # Errors
 /// Reason why it cannot be written.

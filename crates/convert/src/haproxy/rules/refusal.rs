@@ -123,7 +123,7 @@ pub(crate) fn deny(
 /// Refuses all clients, for a rule on unknown clients.
 pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
     let mut set = Draft::default();
-    protection::shut(&mut set);
+    protection::close(&mut set);
     rules.filters.push(Filter::new(item.line, Match::default(), set, rules));
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
         Some(Verdict::Open) => {}
         Some(Verdict::Unknown) | None => {
             let mut set = Draft::default();
-            protection::shut(&mut set);
+            protection::close(&mut set);
             rules.filters.push(Filter::new(item.line, matching, set, rules));
             ledger.decide(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
         }

@@ -21,7 +21,7 @@ const LETTERS: &[(&str, &str)] = &[
     ("%ST", "{status}"),
 ];
 
-/// Reads a value as it is where a rule is: samples of what a rule before it changed have no variable.
+/// Reads a value at the place of a rule. Samples of things that an earlier rule changed have no variable.
 ///
 /// # Errors
 /// Sample that has no variable.

@@ -94,7 +94,7 @@ fn key_of(name: &str) -> Option<Key> {
     })
 }
 
-/// Key of an operand that is one variable.
+/// Key of an operand that is a single variable.
 fn key(operand: &str, scope: &Scope) -> Result<Option<Key>, String> {
     let Some(name) = variable::only(operand) else { return Ok(None) };
     if let Some(table) = scope.tables.condition(name, scope) {

@@ -11,7 +11,7 @@ use crate::nginx::variable::Scope;
 use crate::nginx::world::{group, single};
 use evenkeel_config::plan::ErrorPage;
 
-const TODO: &str = "error_pages = [{ status = [502], file = \"FILE.html\" }] in the [[route]]";
+const ADVICE: &str = "error_pages = [{ status = [502], file = \"FILE.html\" }] in the [[route]]";
 
 /// Adds `error_pages` to a route with these levels.
 pub(in crate::nginx) fn read<'d>(
@@ -32,7 +32,7 @@ pub(in crate::nginx) fn read<'d>(
             own.iter().copied().filter(|status| (400..600).contains(status) && !statuses.contains(status)).collect();
         if new.is_empty() {
             let reason = "its statuses have a page already, or are not errors";
-            routes.world.ledger.changes(directive.line, reason, TODO);
+            routes.world.ledger.changes(directive.line, reason, ADVICE);
             continue;
         }
         match page(directive, &new, levels, scope, routes) {
@@ -41,7 +41,7 @@ pub(in crate::nginx) fn read<'d>(
                 pages.extend(entries);
                 statuses.extend(new);
             }
-            Err(reason) => routes.world.ledger.changes(directive.line, reason, TODO),
+            Err(reason) => routes.world.ledger.changes(directive.line, reason, ADVICE),
         }
     }
     if pages.is_empty() {

@@ -45,7 +45,7 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     count: usize,
     /// Ways through the rules of the server.
     ways: Vec<Way<'d>>,
-    /// True if all paths are in one group, so that conditions on hosts decide nothing about paths.
+    /// True if all paths are in the same group, so that conditions on hosts decide nothing about paths.
     is_one_group: bool,
     /// True while the route of an error page is made, which has no pages itself.
     pub is_page: bool,
@@ -361,7 +361,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.list.last_mut()
     }
 
-    /// Adds a route that is only for error pages, and returns its name. `None` if it is not one route.
+    /// Adds a route that is only for error pages, and returns its name. `None` if that takes several routes.
     pub fn page(&mut self, make: impl FnOnce(&mut Self)) -> Option<String> {
         let (list, ways) = (std::mem::take(&mut self.list), std::mem::take(&mut self.ways));
         self.is_page = true;
@@ -426,7 +426,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
     }
 
-    /// Follows an `if`. False if no request goes on behind it.
+    /// Follows an `if`. False if no request continues after it.
     fn condition(
         &mut self,
         directive: &'d Directive,
@@ -451,7 +451,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             }
             Ok(Truth::Always) => (Ok(state.matching.clone()), false),
             Ok(Truth::When(conds)) => {
-                // A host in the first rule of a server is one for all of its paths.
+                // A host in the first rule of a server holds for all of its paths.
                 let is_own = |cond: &Cond| match &cond.test {
                     Test::OneOf(names) => !cond.negated && !names.iter().any(|name| self.others.contains(name)),
                     _ => false,
@@ -507,7 +507,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
     }
 
-    /// An `if` whose condition is not carried over. If it refuses requests, all are refused, and none goes on.
+    /// Follows an `if` whose condition is not carried over. If the `if` refuses requests, all requests are refused.
     fn without_condition(
         &mut self,
         directive: &'d Directive,
@@ -523,7 +523,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         !refuses
     }
 
-    /// Follows a `rewrite`. `None` if no request goes on behind it.
+    /// Follows a `rewrite`. `None` if no request continues after it.
     fn rewrite(
         &mut self,
         directive: &'d Directive,

@@ -38,7 +38,7 @@ pub(in crate::nginx) struct Changed {
     pub is_break: bool,
 }
 
-/// Number of groups of an expression, with the whole as one.
+/// Number of groups of an expression. The whole counts as a group.
 pub(in crate::nginx) fn groups(regex: &str) -> usize {
     let escaped = regex.replace("\\\\", "").replace("\\(", "");
     let all = escaped.matches('(').count();
@@ -46,7 +46,7 @@ pub(in crate::nginx) fn groups(regex: &str) -> usize {
     all - plain + 1
 }
 
-/// Joins conditions with others. Where a key is needed twice, one of the two is compared by a map.
+/// Joins conditions with others. Where a key is needed twice, a map compares the second value.
 pub(in crate::nginx) fn join(to: &Match, conds: &[Cond], scope: &Scope) -> Result<Match, Apart> {
     let mut all = to.clone();
     for cond in conds {

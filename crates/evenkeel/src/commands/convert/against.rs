@@ -38,14 +38,14 @@ const UNRESOLVED: (usize, Duration) = (10, Duration::from_millis(200));
 /// Examples of a kind of difference.
 const EXAMPLES: usize = 3;
 
-/// A request, and what differs between the responses to it.
+/// A request, and the differences between the responses to it.
 struct Differs {
     ask: Ask,
     there: String,
     here: String,
 }
 
-/// Runs the comparison. The text is that of the original's configuration.
+/// Runs the comparison. `text` is the original's configuration.
 pub fn run(url: &str, text: &str, done: &Converted, json: bool) -> Result<(), Failure> {
     let there = original(url)?;
     let (server, here) = start(done, there.port())?;
@@ -81,7 +81,7 @@ fn read_only(ask: Ask) -> Ask {
     Ask { method, body: String::new(), ..ask }
 }
 
-/// Starts the conversion at loopback; the address is that of the listener with this port, or of the only listener.
+/// Starts the conversion at loopback; returns the address of the listener with this port, or of the only listener.
 fn start(done: &Converted, port: u16) -> Result<(Server, SocketAddr), Failure> {
     let outcome = parse_str("evenkeel.toml", &done.toml, &environment);
     let Some(mut plan) = outcome.plan else {
@@ -154,7 +154,7 @@ fn compare(asks: &[Ask], there: SocketAddr, here: SocketAddr) -> Result<BTreeMap
     Ok(found)
 }
 
-/// The kind of difference, if there is one. Parts that the original itself does not repeat are not compared.
+/// Returns the kind of difference, if the responses differ. Parts that the original itself does not repeat are not compared.
 fn differs(method: &str, there: Option<Answer>, again: Option<Answer>, here: Option<Answer>) -> Option<String> {
     let (mut there, mut here) = match (there, here) {
         (Some(there), Some(here)) => (there, here),
@@ -187,7 +187,7 @@ fn differs(method: &str, there: Option<Answer>, again: Option<Answer>, here: Opt
     difference(&there, &here)
 }
 
-/// Sends a request and reads the response; `None` if the connection ends without one.
+/// Sends a request and reads the response; `None` if the connection ends before a response.
 fn answer(ask: &Ask, to: SocketAddr) -> io::Result<Option<Answer>> {
     let ask = Ask { host: ask.host.replace("@P@", &to.port().to_string()), ..ask.clone() };
     let mut stream = TcpStream::connect_timeout(&to, LATE)?;
