@@ -45,7 +45,7 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         From::Envoy => &[
             PATHS,
             "Server is the endpoint's, and x-envoy fields and X-Request-Id are not added, where Envoy writes them",
-            "hosts are compared without their port and a final dot; endpoints get X-Forwarded-Prefix",
+            "hosts are compared without port and final dot; normalised paths are forwarded as sent, unless readings choose different routes",
         ],
     };
     ALL.iter().chain(own).copied()
