@@ -5,5 +5,7 @@ mod committed;
 mod fixtures;
 mod large;
 mod never_panics;
+mod protective;
+mod protective_traefik;
 mod traps;
 mod traps_of_envoy;
