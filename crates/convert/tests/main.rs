@@ -5,6 +5,8 @@ mod committed;
 mod fixtures;
 mod large;
 mod never_panics;
+mod protective;
 mod protective_nginx;
+mod protective_traefik;
 mod traps;
 mod traps_of_envoy;
