@@ -7,7 +7,7 @@ use super::rules::{Caches, User, cache_section};
 use crate::ledger::{Ledger, Line};
 use crate::model::Target;
 use crate::protection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// Facts of the global section that other sections need.
@@ -40,7 +40,11 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
             "resolvers" => resolvers(section, target, ledger),
             "userlist" => {
                 ledger.carried(section.line);
-                let users = section.items.iter().filter_map(|item| user(item, ledger)).collect();
+                let users: Vec<User> = section.items.iter().filter_map(|item| user(item, ledger)).collect();
+                for (group, names) in members(&section.items) {
+                    let of_group = users.iter().filter(|user| names.contains(&user.name)).cloned().collect();
+                    process.userlists.insert(format!("{}/{group}", section.name), of_group);
+                }
                 process.userlists.insert(section.name.clone(), users);
             }
             kind => {
@@ -57,10 +61,23 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
     process
 }
 
+/// Names of the users of each group, from lines of groups and of users.
+fn members(items: &[Item]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for item in items {
+        let lists = item.words.windows(2).filter(|pair| matches!(pair[0].as_str(), "users" | "groups"));
+        for name in lists.flat_map(|pair| pair[1].split(',')) {
+            let (group, user) = if item.word(0) == "group" { (item.word(1), name) } else { (name, item.word(1)) };
+            groups.entry(group.to_string()).or_default().insert(user.to_string());
+        }
+    }
+    groups
+}
+
 /// Reads a `user` line, which has a password or its hash.
 fn user(item: &Item, ledger: &mut Ledger) -> Option<User> {
     if item.word(0) != "user" {
-        ledger.changes(item.line, "passwords have no groups", "name the users in users of basic_auth");
+        ledger.carried(item.line);
         return None;
     }
     ledger.dropped(item.line, "no rule that was carried over asks for its password");
