@@ -26,6 +26,10 @@ pub(super) fn read(item: &Item, base: &str, context: &Context<'_>, ledger: &mut 
     }
     let words = [item.from(2), &listed(item, context, ledger)].concat();
     parameters(item, &words, base, &mut bind, ledger);
+    if !bind.is_tls && bind.set.remove(key!("tls")).is_some() {
+        let reason = "without `ssl` it is a listener without TLS, as in HAProxy, which ignores its certificates";
+        ledger.changes(item.line, reason, "write `ssl` into the line, and convert it again, if it is for TLS");
+    }
     if bind.is_tls && !bind.set.has(key!("tls.certificates")) {
         bind.set.put(key!("tls.self_signed"), true);
         let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.pem\" }] }";

@@ -29,6 +29,8 @@ pub(super) struct Front<'f> {
     pub is_tcp: bool,
     pub acls: &'f Acls,
     pub base: &'f str,
+    /// Limits of the heads of requests.
+    pub heads: &'f Draft<plan::Listener>,
     /// Connections of the process, if the frontend states no number itself.
     pub connections: Option<u64>,
     pub world: &'f World<'f>,
@@ -135,10 +137,20 @@ impl Front<'_> {
         if let Some(most) = self.connections.filter(|_| !listener.set.has(key!("limits.connections"))) {
             listener.set.put(key!("limits.connections"), most);
         }
+        if !self.is_tcp {
+            listener.set.merge(self.heads);
+        }
         if !self.pages.is_empty() && !self.is_tcp {
             listener.set.put(key!("error_pages"), pages::value(&self.pages));
         }
-        let Some((ms, line)) = client else { return };
+        let Some((ms, line)) = client else {
+            if !self.is_tcp {
+                let reason = "without `timeout client` HAProxy waits for ever: here a client has 10s for a head, and 60s for \
+                              the next request";
+                ledger.changes(self.line, reason, "timeouts of the listener set other times");
+            }
+            return;
+        };
         ledger.carried(line);
         if self.is_tcp {
             return ledger.dropped(line, "in TCP mode `timeouts.idle` of the pool covers both sides");

@@ -5,8 +5,9 @@ use super::lexer::{Item, Section};
 use super::proxy::Proxy;
 use super::rules::{Caches, User, cache_section};
 use crate::ledger::{Ledger, Line};
-use crate::model::Target;
+use crate::model::{Draft, Target, size};
 use crate::protection;
+use evenkeel_config::plan::Listener;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,11 +18,17 @@ pub(super) struct Process {
     pub ca_base: String,
     pub connections: Option<u64>,
     connections_line: Option<Line>,
+    /// Limits of the heads of requests: bytes and fields.
+    pub heads: Draft<Listener>,
     pub userlists: BTreeMap<String, Vec<User>>,
     pub caches: Caches,
     /// Destination of the access log and its facility.
     log: Option<(String, Option<String>)>,
 }
+
+/// Bounds of `limits.headers`, in bytes, and most fields of a head.
+const HEADS: (u64, u64) = (1 << 10, 1 << 17);
+const FIELDS: u64 = 256;
 
 /// Facilities that evenkeel has, too.
 const FACILITIES: &[&str] =
@@ -123,6 +130,20 @@ impl Process {
                     ledger.carried(item.line);
                 }
                 _ => ledger.changes(item.line, "its value was not understood", "set limits.connections of listeners"),
+            },
+            ("tune.bufsize", bytes) => match bytes.parse::<u64>() {
+                Ok(bytes) => {
+                    self.heads.put(key!("limits.headers"), size(bytes.clamp(HEADS.0, HEADS.1)));
+                    ledger.dropped(item.line, "it bounds the heads of requests; other buffers have fixed bounds");
+                }
+                Err(_) => ledger.changes(item.line, "its value was not understood", "set limits.headers of listeners"),
+            },
+            ("tune.http.maxhdr", number) => match number.parse::<u64>() {
+                Ok(most) => {
+                    self.heads.put(key!("limits.header_count"), most.clamp(1, FIELDS));
+                    ledger.carried(item.line);
+                }
+                Err(_) => ledger.changes(item.line, "its value was not understood", "set limits.header_count"),
             },
             ("log", _) => self.log_target(item, 1, ledger),
             ("crt-base", folder) => self.crt_base = folder.to_string(),

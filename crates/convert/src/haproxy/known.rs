@@ -68,7 +68,6 @@ const GLOBAL: &[(&str, Fate)] = &[
     ("tune.ssl.default-dh-param", Lossless("rustls does not use DHE")),
     ("tune.ssl.cachesize", Lossless("sessions resume by tickets")),
     ("tune.ssl.lifetime", Lossless("sessions resume by tickets")),
-    ("tune.bufsize", Lossless(BUFFERS)),
     ("tune.maxrewrite", Lossless(BUFFERS)),
     ("tune.", Lossless("it tunes HAProxy's own machinery")),
     ("spread-checks", Lossless("`health.jitter` spreads checks, by 20 % unless set")),

@@ -333,6 +333,7 @@ impl Proxy<'_> {
             is_tcp: self.is_tcp,
             acls: &self.acls,
             base: &process.crt_base,
+            heads: &process.heads,
             connections: process.connections,
             world,
             context: self.context(world.maps, world.files),
@@ -451,5 +452,19 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
     {
         // HAProxy waits for ever without the line.
         target.root.put(key!("defaults.timeouts.response"), Value::from("off"));
+    }
+    let has_time = |proxy: &Proxy<'_>, old: &str, new: &str| {
+        proxy.items.iter().any(|item| item.word(0) == old || item.word(0) == "timeout" && item.word(1) == new)
+    };
+    for proxy in proxies.iter().filter(|proxy| proxy.is_back() && !target.pools.is_empty()) {
+        let line = proxy.section.line;
+        if !has_time(proxy, "contimeout", "connect") {
+            let reason = "without `timeout connect` HAProxy waits for ever: here it is 1s";
+            ledger.changes(line, reason, "timeouts.connect of the pool sets another time");
+        }
+        if !has_server_timeout(proxy) {
+            let reason = "without `timeout server` HAProxy waits for ever: here a body or a session may pause for 5m";
+            ledger.changes(line, reason, "timeouts.idle of the pool sets another time");
+        }
     }
 }
