@@ -99,6 +99,7 @@ const ROWS: &[(&str, &str, Kept)] = &[
     ("limit_req_zone $binary_remote_addr$arg_q zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["from = \"{client.ip}{query.q}\"", "default = \"{client.ip}{query.q}\"", "key = \"map:limit\""])),
     ("limit_req_zone $binary_remote_addr$uri zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"client\" }]"])),
     ("limit_req_zone $geoip_city zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"route\" }]"])),
+    ("geo $g { default 1; 10.0.0.0/8 0; } map $g $k { 0 \"\"; 1 $binary_remote_addr; } limit_req_zone $k zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"client\" }]"])),
     ("limit_req_zone $server_name zone=z:1m rate=5r/m;", "server_name a.test; limit_req zone=z; location / { @ }", In(&["key = \"route\""])),
     ("", "location / { limit_req zone=z; @ }", Closed("limit_req")),
     ("limit_req_zone $binary_remote_addr zone=z:1m rate=x;", "location / { limit_req zone=z; @ }", Closed("limit_req")),

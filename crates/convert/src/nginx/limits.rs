@@ -135,6 +135,14 @@ fn key_of(zone: &Zone, directive: &Directive, scope: &Scope, world: &mut World<'
         return Some("client".to_string());
     }
     if let Some(name) = variable::only(&zone.key) {
+        let tables = std::rc::Rc::clone(&world.tables);
+        if let Some((text, lines)) = tables.only_text(name).filter(|(text, _)| *text != zone.key) {
+            lines.iter().for_each(|line| world.ledger.carried(*line));
+            let reason = format!("requests for which `{}` is empty are counted, too", zone.key);
+            let todo = "a [[route]] without the limit, with client in its match, for those that are exempt";
+            world.ledger.decide(directive.line, reason, todo);
+            return key_of(&Zone { key: text.to_string(), ..zone.clone() }, directive, scope, world);
+        }
         if let Some(field) = name.strip_prefix("http_").filter(|field| *field != "host") {
             return Some(format!("header:{}", variable::field_of(field)));
         }

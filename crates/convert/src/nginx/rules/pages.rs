@@ -4,6 +4,7 @@ use super::answer;
 use super::program::Routes;
 use super::rewrite::find;
 use super::state::State;
+use crate::ledger::Line;
 use crate::model::{Action, Draft, Match, RouteKeys, Value};
 use crate::nginx::lexer::Directive;
 use crate::nginx::tree::Location;
@@ -123,7 +124,10 @@ fn page<'d>(
         if guards(levels.get(..2).unwrap_or_default()) {
             return Err("what the server refuses is refused for its page, too".into());
         }
-        if statuses == [404] {
+        let fields = |levels: &[&'d [Directive]]| -> Vec<Line> {
+            group(levels, "add_header").iter().map(|directive| directive.line).collect()
+        };
+        if statuses == [404] && fields(levels) == fields(levels.get(..2).unwrap_or_default()) {
             return Ok(Vec::new());
         }
         let missing = |routes: &mut Routes<'_, 'd>| {

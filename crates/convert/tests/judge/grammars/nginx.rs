@@ -116,15 +116,6 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     for answer in [&mut *there, &mut *here].into_iter().filter_map(|side| side.answer.as_mut().ok()) {
         answer.fields.retain(|(name, _)| !matches!(&**name, "retry-after" | "ratelimit" | "ratelimit-policy"));
     }
-    // Groups of an expression and variables are those of the path as it was sent.
-    if is_odd {
-        for side in [&mut *there, &mut *here] {
-            let values = side.answer.iter_mut().flat_map(|answer| &mut answer.fields).map(|(_, value)| value);
-            values
-                .chain(side.seen.iter_mut().map(|seen| &mut seen.target))
-                .for_each(|value| *value = without_end(value));
-        }
-    }
     if is_odd && let (Ok(there), Ok(here)) = (&mut there.answer, &mut here.answer) {
         for (_, value) in there.fields.iter_mut().chain(&mut here.fields).filter(|(_, value)| value.contains('/')) {
             *value = lax(value);
@@ -136,6 +127,15 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         }
         for (_, value) in there.fields.iter_mut().chain(&mut here.fields).filter(|(_, value)| value.contains('/')) {
             *value = lax(value);
+        }
+    }
+    // Groups of an expression and variables are those of the path as it was sent.
+    if is_odd {
+        for side in [&mut *there, &mut *here] {
+            let values = side.answer.iter_mut().flat_map(|answer| &mut answer.fields).map(|(_, value)| value);
+            values
+                .chain(side.seen.iter_mut().map(|seen| &mut seen.target))
+                .for_each(|value| *value = without_end(value));
         }
     }
 }
@@ -584,7 +584,9 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
 }
 
 fn without_refusals(nodes: Vec<Node>) -> Vec<Node> {
-    let refuses = |node: &Node| ["deny", "auth_", "satisfy"].iter().any(|start| node.head.starts_with(start));
+    let refuses = |node: &Node| {
+        ["deny", "auth_", "satisfy", "client_max_body_size"].iter().any(|start| node.head.starts_with(start))
+    };
     let kept = nodes.into_iter().filter(|node| !refuses(node));
     kept.map(|node| Node { inner: node.inner.map(without_refusals), ..node }).collect()
 }
