@@ -32,14 +32,18 @@ pub(super) fn asked<'d>(levels: &[&'d [Directive]], tree: &Tree<'d>) -> BTreeMap
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
-/// Adds `forward_auth` and `mirror` for a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+/// Adds `forward_auth` for a location with these levels.
+pub(super) fn auth(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
             _ => auth_request(directive, levels, scope, set, world),
         }
     }
+}
+
+/// Adds `mirror` for a location with these levels.
+pub(super) fn mirrors(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     if let [directive, others @ ..] = &group(levels, "mirror")[..] {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),

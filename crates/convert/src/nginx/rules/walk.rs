@@ -51,10 +51,9 @@ impl<'d> Routes<'_, 'd> {
                     None => return,
                 },
                 "if" => match self.condition(directive, rest, &state, location, line) {
-                    // An expression that does not match leaves no groups.
-                    true if directive.word(2).trim_start_matches('!').starts_with('~') && state.scope.groups > 0 => {
-                        state.scope.groups = 1;
-                    }
+                    // An expression that does not match leaves no groups, and the groups of one that matches are its own.
+                    true if state.scope.groups > 0 && directive.word(2).starts_with('~') => state.scope.groups = 1,
+                    true if directive.word(2).starts_with("!~") => state.scope.groups = 0,
                     true => {}
                     false => return,
                 },
@@ -181,9 +180,11 @@ impl<'d> Routes<'_, 'd> {
         };
         self.settle(directive);
         let mut inside = State { matching, ..state.clone() };
-        if directive.word(2).trim_start_matches('!').starts_with('~') {
+        match directive.word(2) {
             // The condition has the groups, and no route has the condition.
-            inside.scope.groups = 0;
+            operator if operator.starts_with('~') => inside.scope.groups = 0,
+            operator if operator.starts_with("!~") => inside.scope.groups = inside.scope.groups.min(1),
+            _ => {}
         }
         if let Some(location) = location {
             // The last `if` that holds has the settings.

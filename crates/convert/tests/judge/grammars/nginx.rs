@@ -12,7 +12,10 @@ pub const NGINX: Grammar = Grammar {
     style: Style::Semicolons,
     generate,
     around: "daemon off; master_process off; pid @DIR@/pid; error_log stderr; events {}\n             http { access_log off; client_body_temp_path @DIR@/body; proxy_temp_path @DIR@/proxy;\n             fastcgi_temp_path @DIR@/fastcgi; uwsgi_temp_path @DIR@/uwsgi; scgi_temp_path @DIR@/scgi;\n@CONFIG@}",
-    files: &[("users", "u:$5$abcd$1v0seevH3vGNooD7377OzLwC8Q2PuYDN7bRpa2GPFT0\n")],
+    files: &[
+        ("users", "u:$5$abcd$1v0seevH3vGNooD7377OzLwC8Q2PuYDN7bRpa2GPFT0\n"),
+        ("snippet", "add_header X-One snippet always;\nproxy_set_header X-Two snippet;\n"),
+    ],
     ask: |_, _| (),
     settle,
 };
@@ -110,6 +113,9 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             there.fields.iter_mut().filter(|(name, _)| name == "host").for_each(|(_, other)| other.clone_from(&value));
         }
     }
+    for answer in [&mut *there, &mut *here].into_iter().filter_map(|side| side.answer.as_mut().ok()) {
+        answer.fields.retain(|(name, _)| !matches!(&**name, "retry-after" | "ratelimit" | "ratelimit-policy"));
+    }
     if is_odd && let (Ok(there), Ok(here)) = (&mut there.answer, &mut here.answer) {
         for (_, value) in there.fields.iter_mut().chain(&mut here.fields).filter(|(_, value)| value.contains('/')) {
             *value = lax(value);
@@ -123,6 +129,15 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             *value = lax(value);
         }
     }
+    // Groups of an expression and variables are those of the path as it was sent.
+    if is_odd {
+        for side in [&mut *there, &mut *here] {
+            let values = side.answer.iter_mut().flat_map(|answer| &mut answer.fields).map(|(_, value)| value);
+            values
+                .chain(side.seen.iter_mut().map(|seen| &mut seen.target))
+                .for_each(|value| *value = without_end(value));
+        }
+    }
 }
 
 /// A value with a path that NGINX writes in its own spelling.
@@ -130,6 +145,13 @@ fn lax(value: &str) -> String {
     let at = value.find("://").map_or(0, |at| at + 3);
     let (start, path) = value.split_at(at + value[at..].find('/').unwrap_or(0));
     format!("{start}{}", normal(path).replace("%20", " "))
+}
+
+/// A URL without slashes at the end of its path.
+fn without_end(value: &str) -> String {
+    let (path, query) = value.split_once('?').map_or((value, None), |(path, query)| (path, Some(query)));
+    let path = path.trim_end_matches('/');
+    query.map_or(path.to_string(), |query| format!("{path}?{query}"))
 }
 
 fn status(side: &Side) -> Option<u16> {
@@ -175,7 +197,10 @@ fn normal(target: &str) -> String {
     query.map_or(path.clone(), |query| format!("{path}?{query}"))
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 11] = [
+    "g.test *.g.test mail.g.test",
+    "www.*",
+    "~^[a-z]+\\.f\\.test$",
     "a.test",
     "b.test www.b.test",
     "*.b.test",
@@ -186,7 +211,10 @@ const NAMES: [&str; 8] = [
     "~^v\\d+\\.e\\.test$",
 ];
 const PREFIXES: [&str; 8] = ["/", "/api", "/api/", "/api/v1", "/static/", "/admin", "/shop/", "/old/"];
-const EXPRESSIONS: [&str; 8] = [
+const EXPRESSIONS: [&str; 11] = [
+    "~ ^/(?!api|static)",
+    "~ /\\.(?!well-known)",
+    "~* ^/(api|shop)/(.+)\\.CSS$",
     "~ \\.php$",
     "~* \\.(png|css)$",
     "~ ^/api/v\\d+/",
@@ -200,7 +228,7 @@ const POOLS: [&str; 4] = ["@A@", "@B@", "@C@", "up"];
 
 /// Lines of a level that inner levels inherit.
 fn inherited(dice: &mut Dice) -> Vec<Node> {
-    let text = match dice.below(26) {
+    let text = match dice.below(30) {
         0..=2 => format!("add_header {} {}", field(dice), value(dice)),
         3 => format!("add_header {} {} always", field(dice), value(dice)),
         4..=7 => format!("proxy_set_header {} {}", field(dice), value(dice)),
@@ -236,7 +264,16 @@ fn inherited(dice: &mut Dice) -> Vec<Node> {
         22 => format!("satisfy {}", dice.one(&["any", "all"])),
         23 => "proxy_read_timeout 20s".into(),
         24 => "proxy_buffer_size 8k".into(),
-        _ => format!("proxy_set_header X-Real-IP {}", dice.one(&["$remote_addr", "$http_x_real_ip"])),
+        25 => format!("proxy_set_header X-Real-IP {}", dice.one(&["$remote_addr", "$http_x_real_ip"])),
+        26 => "include @DIR@/snippet".into(),
+        27 => {
+            return vec![
+                line(dice.one(&["limit_req zone=z", "limit_req zone=z burst=2 nodelay"])),
+                line("limit_req_status 429"),
+            ];
+        }
+        28 => "error_page 418 = @b".into(),
+        _ => dice.one(&["limit_rate 1m", "auth_delay 0", "max_ranges 0"]).into(),
     };
     vec![line(text)]
 }
@@ -320,6 +357,8 @@ fn returned(dice: &mut Dice) -> Node {
             "307 /new$is_args$args",
             "302 https://b.test",
             "418",
+            "418",
+            "403 no",
             "500",
             "https://b.test/x",
         ])
@@ -340,6 +379,9 @@ fn rewritten(dice: &mut Dice) -> Node {
             "\\.php$ /index.html last",
             "^/admin /static/a.css last",
             "/sub/ /x/ break",
+            "^/old/(.*)$ /api/$1",
+            "^/(api|shop)/(.*)$ /$1?p=$2 break",
+            "^/u/(.*)$ https://b.test/$1 redirect",
         ])
     ))
 }
@@ -364,12 +406,14 @@ fn conditional(dice: &mut Dice, in_location: bool) -> Node {
 fn handler(dice: &mut Dice, of: &str) -> Option<Vec<Node>> {
     let pool = dice.one(&POOLS);
     let has_uri = !of.starts_with(['~', '@']);
-    Some(vec![line(match dice.below(12) {
+    Some(vec![line(match dice.below(14) {
         0..=4 => format!("proxy_pass http://{pool}"),
         5 | 6 if has_uri => format!("proxy_pass http://{pool}{}", dice.one(&["/", "/v2/", "/v2"])),
         7 => return Some(vec![line(format!("set $u http://{pool}")), line("proxy_pass $u")]),
         8 => format!("proxy_pass http://{pool}$request_uri"),
         9 | 10 => return Some(vec![returned(dice)]),
+        12 => "try_files /none @b".into(),
+        13 if has_uri => format!("alias @DIR@/{}", dice.one(&["none", "none/"])),
         11 if of.starts_with('~') => format!("proxy_pass http://{pool}/r/$1"),
         _ => format!("proxy_pass http://{pool}"),
     })])
@@ -395,6 +439,10 @@ fn location_of(dice: &mut Dice, pattern: &str, depth: usize) -> Node {
         _ => {}
     }
     let bare = pattern.trim_start_matches("^~ ");
+    if depth < 1 && pattern.starts_with('~') && dice.once_in(8) {
+        let nested = dice.one(&EXPRESSIONS);
+        inner.push(location_of(dice, nested, depth + 1));
+    }
     if depth < 2 && bare.starts_with('/') && dice.once_in(4) {
         let nested: Vec<String> = match dice.below(3) {
             0 => vec![format!("{}/sub/", bare.trim_end_matches('/'))],
@@ -510,6 +558,17 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
     if text.contains("http://up") {
         nodes.push(block("upstream up", vec![line("server @D@")]));
     }
+    if text.contains("zone=z") {
+        let key = dice.one(&[
+            "$binary_remote_addr",
+            "$http_x_key",
+            "$server_name",
+            "$binary_remote_addr$uri",
+            "$arg_q",
+            "$host",
+        ]);
+        nodes.push(line(format!("limit_req_zone {key} zone=z:1m rate={}r/m", dice.one(&["1", "2"]))));
+    }
     if text.contains("$m") {
         nodes.push(map(dice));
     }
@@ -520,7 +579,16 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
     }
     let mut nodes = unique(nodes);
     nodes.extend(servers);
-    nodes
+    // Requests that are refused before count for limits in NGINX alone.
+    if text.contains("zone=z") { without_refusals(nodes) } else { nodes }
+}
+
+fn without_refusals(nodes: Vec<Node>) -> Vec<Node> {
+    let refuses = |node: &Node| {
+        ["deny", "auth_", "satisfy", "client_max_body_size"].iter().any(|start| node.head.starts_with(start))
+    };
+    let kept = nodes.into_iter().filter(|node| !refuses(node));
+    kept.map(|node| Node { inner: node.inner.map(without_refusals), ..node }).collect()
 }
 
 fn map(dice: &mut Dice) -> Node {
