@@ -5,5 +5,6 @@ mod committed;
 mod fixtures;
 mod large;
 mod never_panics;
+mod protective_envoy;
 mod traps;
 mod traps_of_envoy;

@@ -6,6 +6,7 @@ use crate::prefix::Replacement;
 use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template, compile_regex,
+    escaped,
 };
 use std::time::Duration;
 
