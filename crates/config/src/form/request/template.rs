@@ -270,6 +270,14 @@ impl Template {
         (of(&[&self.parts[..at], &[text(before)]]), Some(of(&[&[text(after)], &self.parts[at + 1..]])))
     }
 
+    /// The template without a question mark at its end; `None` if it has none there.
+    pub fn without_mark(&self) -> Option<Template> {
+        let (last, before) = self.parts.split_last()?;
+        let TemplatePart::Text(text) = last else { return None };
+        let rest = TemplatePart::Text(text.strip_suffix('?')?.into());
+        Some(Template { source: self.source.clone(), parts: [before, &[rest]].concat().into() })
+    }
+
     /// The text with a letter for each variable, whose functions may have any text.
     fn shape(&self) -> String {
         let part = |part: &TemplatePart| if let TemplatePart::Text(text) = part { text.clone() } else { "x".into() };
