@@ -230,6 +230,10 @@ fn short_names<'a>(files: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, &'
 /// The last two names of a long path of keys, such as `routes.match.prefix`.
 fn short_path(text: &str) -> &str {
     let end = text.find(|c: char| c == ':' || c.is_whitespace()).unwrap_or(text.len());
+    // A directive of HAProxy, not a key.
+    if text.starts_with("tune.") {
+        return text;
+    }
     text[..end].rmatch_indices('.').nth(1).map_or(text, |(at, _)| &text[at + 1..])
 }
 
