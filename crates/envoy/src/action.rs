@@ -4,9 +4,9 @@ use crate::matching::share;
 use crate::node::{Node, TIME_MAX};
 use crate::prefix::Replacement;
 use crate::retry::retry;
-use crate::values::escaped;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template, compile_regex,
+    escaped,
 };
 use std::time::Duration;
 

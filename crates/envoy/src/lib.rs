@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 // Order: plan, listener, route, prefix, action, cluster, checks, assignment, tls, retry, headers, formats, spelling, order, names,
-// pairs, matching, values, wire, node, testing, schema
+// matching, pairs, values, wire, node, testing, schema
 pub mod action;
 pub mod assignment;
 mod checks;

@@ -8,11 +8,13 @@ use super::rule::Rule;
 use crate::ledger::{Ledger, Line};
 use crate::report::OPEN;
 use crate::tree::Node;
-use evenkeel_config::plan::{Access, Action, Cidr, Criteria, Expected, Filters, Listener, Match, PathPattern, Respond};
-use evenkeel_envoy::action::Acting;
-use evenkeel_envoy::matching::{braced, header_condition};
+use evenkeel_config::plan::{
+    Access, Action, Cidr, Criteria, Expected, Filters, Listener, Match, PathPattern, Respond, ResponseHeaders,
+};
+use evenkeel_envoy::action::{Acting, To, answering};
+use evenkeel_envoy::matching::header_condition;
 use evenkeel_envoy::node;
-use evenkeel_envoy::pairs::{are_apart, both, takes_all};
+use evenkeel_envoy::pairs::{are_apart, both, braced, takes_all};
 use evenkeel_envoy::route::{PlannedRoute, RouteConfiguration, VirtualHost};
 use evenkeel_envoy::schema::{HEADER_MATCHER, Message, STRING_MATCHER};
 use evenkeel_envoy::values::{escaped, text_condition};
@@ -42,8 +44,13 @@ pub(super) fn read(
     let base = around.denied(config, filter.line, ledger);
     // Requests without a route are refused, too.
     if !base.is_empty() && !routes.hosts.iter().any(|host| host.is_for_all) {
-        let host =
-            VirtualHost { name: "(others)".to_owned(), domains: Vec::new(), is_for_all: true, routes: Vec::new() };
+        let host = VirtualHost {
+            name: "(others)".to_owned(),
+            domains: Vec::new(),
+            odd: Vec::new(),
+            is_for_all: true,
+            routes: Vec::new(),
+        };
         routes.hosts.push(Arc::new(host));
     }
     for host in &mut routes.hosts {
@@ -71,7 +78,7 @@ pub(super) fn read(
             all.push(route);
         }
         if !takes_all {
-            let acting = Arc::new(refusing(&Filters::default()));
+            let acting = Arc::new(refusing(&refused()));
             let (label, order): (Arc<str>, _) = (format!("(none){DENIED}").into(), u32::MAX);
             let none = of_host.iter().map(|matching| {
                 let (label, matching, acting) = (label.clone(), matching.clone(), acting.clone());
@@ -95,12 +102,18 @@ fn guard(route: &mut PlannedRoute, denied: &[Match], line: Line, all: &mut Vec<P
         if are_apart(&route.matching, denied) {
             continue;
         }
+        let acting = Arc::make_mut(&mut route.acting);
+        // Envoy adds the fields of a route to a refusal, but not those of a response of its own.
+        let answers = matches!(acting.to, To::Answer(_));
         if takes_all(denied, &route.matching) {
-            close(&mut Arc::make_mut(&mut route.acting).route.filters);
+            close(&mut acting.route.filters);
+            if answers {
+                acting.route.filters.response_headers = ResponseHeaders::default();
+            }
             return;
         }
-        let access = &mut Arc::make_mut(&mut route.acting).route.filters.access;
-        if access.is_none() && !has_clients(&route.matching) {
+        let access = &mut acting.route.filters.access;
+        if access.is_none() && !answers && !has_clients(&route.matching) {
             *access = of_clients(denied);
             if access.is_some() {
                 continue;
@@ -111,7 +124,7 @@ fn guard(route: &mut PlannedRoute, denied: &[Match], line: Line, all: &mut Vec<P
                 label: format!("{}{DENIED}", route.label).into(),
                 matching,
                 order: route.order,
-                acting: Arc::new(refusing(&route.acting.route.filters)),
+                acting: Arc::new(refusing(&route.acting)),
             }),
             Err(why) => {
                 ledger.decide(line, format!("{why}: all requests of the route are refused"), OPEN);
@@ -138,12 +151,18 @@ fn of_clients(denied: &Match) -> Option<Access> {
     (one && is_only(denied)).then(|| Access { allow: allow.clone(), deny: deny.clone(), ..Access::default() })
 }
 
+/// A route that refuses.
+fn refused() -> Acting {
+    answering(Action::Respond(Respond { status: 403, ..Respond::default() }))
+}
+
 /// A route that refuses, with the changes and the protection of another.
-fn refusing(of: &Filters) -> Acting {
-    let action = Action::Respond(Respond { status: 403, ..Respond::default() });
-    let mut acting = evenkeel_envoy::action::answering(action);
+fn refusing(of: &Acting) -> Acting {
+    let mut acting = refused();
+    let answers = matches!(of.to, To::Answer(_));
+    let of = &of.route.filters;
     acting.route.filters = Filters {
-        response_headers: of.response_headers.clone(),
+        response_headers: if answers { ResponseHeaders::default() } else { of.response_headers.clone() },
         basic_auth: of.basic_auth.clone(),
         jwt: of.jwt.clone(),
         ..Filters::default()

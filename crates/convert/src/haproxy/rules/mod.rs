@@ -331,6 +331,11 @@ fn request(
     }
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
+        // A slash is added to paths that end with none.
+        "redirect" if words.iter().any(|word| word == "append-slash") && !conjs.iter().all(ends_without_slash) => {
+            let reason = "`append-slash` is available for requests with a path that does not end with a slash";
+            unanswered(item, &conjs, reason, scope, rules, ledger);
+        }
         "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), scope, rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
@@ -366,6 +371,12 @@ fn request(
         }
         _ => {}
     }
+}
+
+/// True if the requests have a path that does not end with a slash.
+fn ends_without_slash(conj: &Conj) -> bool {
+    let is = |cond: &Cond| cond.key == Key::Path && cond.negated && cond.test == Test::Ends("/".to_string());
+    conj.matching.conds.iter().any(is)
 }
 
 /// Alternatives of the condition of a rule. A refusal whose condition cannot be written is for all requests that may fulfil

@@ -37,6 +37,10 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         let of_envoy = |name: &str| name.starts_with("x-envoy") || name == "x-request-id";
         if let Some(seen) = &mut side.seen {
             seen.fields.retain(|(name, _)| !of_envoy(name));
+            // The path in values has no question mark that nothing follows.
+            if ask.target.ends_with('?') {
+                seen.fields.iter_mut().for_each(|(_, value)| *value = value.trim_end_matches('?').to_string());
+            }
             // Paths whose readings choose the same route are forwarded as sent.
             if is_odd {
                 seen.target = normal(&seen.target);
