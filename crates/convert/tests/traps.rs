@@ -253,7 +253,7 @@ fn lines_of_templates_are_named() {
         has(&template, "10.0.0.1:80");
     }
     let environment = converted("server { listen ${PORT}; location / { proxy_pass http://${BACKEND}; } }");
-    has(&environment, "bind = [\"[::]:${PORT}\"]");
+    has(&environment, "bind = [\"0.0.0.0:${PORT}\"]");
     has(&environment, "${BACKEND}:80");
 }
 

@@ -561,7 +561,7 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
     if text.contains("zone=z") {
         let key = dice.one(&[
             "$binary_remote_addr",
-            "$http_x_key",
+            "$cookie_s",
             "$server_name",
             "$binary_remote_addr$uri",
             "$arg_q",
