@@ -22,7 +22,11 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
         let name = query.text("name").unwrap_or_default();
         let expected = match query.node("string_match") {
             Some(text) => text_condition(text).map_err(|why| format!("query_parameters {name:?}: {why}"))?,
-            None => present(!query.has("present_match") || query.flag("present_match")),
+            None if query.has("present_match") && !query.flag("present_match") => {
+                exclude(&mut matching.not.query, name, present(true))?;
+                continue;
+            }
+            None => present(true),
         };
         add(&mut matching.criteria.query, name, expected)?;
     }
@@ -146,7 +150,11 @@ fn field(
 ) -> Result<(), String> {
     let Match { criteria, not, .. } = matching;
     if let Some(is_there) = expected.present {
-        return add(&mut criteria.headers, name, present(is_there != is_inverted));
+        // A negated criterion makes a match hardly more specific.
+        return match is_there != is_inverted {
+            true => add(&mut criteria.headers, name, present(true)),
+            false => exclude(&mut not.headers, name, present(true)),
+        };
     }
     let fits_empty = missing_is_empty && meets(&expected, "");
     match is_inverted {
