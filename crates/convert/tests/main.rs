@@ -6,6 +6,7 @@ mod fixtures;
 mod large;
 mod never_panics;
 mod protective;
+mod protective_caddy;
 mod protective_traefik;
 mod traps;
 mod traps_of_envoy;
