@@ -34,7 +34,10 @@ pub(crate) const TRUSTED: &str =
 /// Reason for passwords and requests for permission that are not carried over.
 pub(crate) const PROTECTED: &str = "the password or permission is not asked for: all clients are refused";
 
-/// Advice on [`PROTECTED`].
+/// Reason for other refusals that are not carried over.
+pub(crate) const REFUSED: &str = "the refusal is not carried over: all clients are refused";
+
+/// Advice on [`PROTECTED`] and [`REFUSED`].
 pub(crate) const OPEN: &str =
     "name the networks that may use it in access of the [[route]], or check clients in the application";
 

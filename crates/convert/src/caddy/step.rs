@@ -73,6 +73,8 @@ pub(super) enum Effect {
     Request(Vec<Edit>),
     Response(Vec<Edit>),
     Path(Change),
+    /// Another method, which is not carried over.
+    Method,
     /// Directives that share a matcher, which is asked once.
     Several(Vec<Step>),
     Block {
@@ -87,7 +89,6 @@ pub(super) enum Effect {
         is_error: bool,
     },
     Shut,
-    Nothing,
 }
 
 impl Effect {
