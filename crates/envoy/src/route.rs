@@ -258,7 +258,9 @@ fn one(
         }
         Err(why) => return Err(format!("match: {why}")),
     };
-    let mut acting = action(node, of_match, &found, inherited)?;
+    // Later routes must not get the requests of a route that is left out.
+    let read = action(node, of_match, &found, inherited);
+    let Some(mut acting) = node.part(read)? else { return Ok((found, refused())) };
     if let (To::Answer(_), Some(prefix)) = (&acting.to, &acting.prefix) {
         prefix.find_rest(&mut found)?;
     }
