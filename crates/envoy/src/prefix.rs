@@ -3,6 +3,7 @@
 
 use crate::action::{Acting, To};
 use crate::node::Node;
+use crate::pairs::whole;
 use crate::values::escaped;
 use evenkeel_config::plan::{Action, Match, PathPattern, Rewrite, Template};
 
@@ -16,6 +17,8 @@ pub struct Replacement {
     of: PathPattern,
     /// Expression for the replaced part; `None` if it is the whole path.
     start: Option<String>,
+    /// Length of the replaced part.
+    len: usize,
     new: String,
 }
 
@@ -35,48 +38,55 @@ impl Replacement {
             return Ok(None);
         }
         let start = text.map(|text| format!("{case}{}", escaped(text)));
-        Ok(Some(Replacement { of: matching.path.clone(), start, new: new.to_owned() }))
+        let len = text.map_or(0, str::len);
+        Ok(Some(Replacement { of: matching.path.clone(), start, len, new: new.to_owned() }))
+    }
+
+    /// Gives the match of a redirect the expression whose group it has, before matches are put in order.
+    ///
+    /// # Errors
+    /// The match has other expressions.
+    pub fn find_rest(&self, matching: &mut Match) -> Result<(), String> {
+        let Some(start) = &self.start else { return Ok(()) };
+        let criteria = &mut matching.criteria;
+        let other = criteria.regex.take().filter(|other| !other.starts_with(start.as_str()));
+        if let Some(other) = other
+            && criteria.search.replace(format!("^(?:{other})$").into()).is_some()
+        {
+            return Err("prefix_rewrite: the route has other expressions".to_owned());
+        }
+        criteria.regex = Some(format!("{start}(.*)").into());
+        Ok(())
     }
 
     /// Sets the replacement in a route with this match, which may be a part of the match of the original route.
     ///
     /// # Errors
-    /// The match has other expressions, with which a redirect cannot find the rest of the path.
-    pub fn apply(&self, acting: &mut Acting, matching: &mut Match) -> Result<(), String> {
-        let redirect = match &mut acting.to {
-            To::Answer(Action::Redirect(redirect)) => Some(redirect),
-            _ => None,
-        };
-        let rewrite = &mut acting.route.filters.rewrite;
+    /// The new path cannot be written.
+    pub fn apply(&self, acting: &mut Acting, matching: &Match) -> Result<(), String> {
         let unset = Rewrite::default();
         let literal = || Some(Template::literal(&self.new));
         let expression = self.start.as_ref().map(|start| format!("{start}(.*)"));
+        if let To::Answer(Action::Redirect(redirect)) = &mut acting.to {
+            redirect.path = match (expression, whole(&matching.path)) {
+                (None, _) => literal(),
+                (_, Some(path)) => {
+                    Some(Template::literal(&format!("{}{}", self.new, path.get(self.len..).unwrap_or_default())))
+                }
+                (Some(expression), None) => Some(self.with_rest(&expression)?),
+            };
+            return Ok(());
+        }
         // A new prefix with a slash at its end would lose the slash before the rest.
         let is_plain = matching.path == self.of && self.of != PathPattern::Any && !self.new.ends_with('/');
-        match (redirect, expression) {
-            (Some(redirect), None) => redirect.path = literal(),
-            (None, None) => *rewrite = Some(Rewrite { path: literal(), ..unset }),
-            (Some(redirect), Some(_)) if is_plain => redirect.prefix = literal(),
-            (None, Some(_)) if is_plain => *rewrite = Some(Rewrite { prefix: literal(), ..unset }),
-            (Some(redirect), Some(expression)) => {
-                redirect.path = Some(self.with_rest(&expression)?);
-                // A redirect has the groups of the match.
-                let start = self.start.as_deref().unwrap_or_default();
-                let criteria = &mut matching.criteria;
-                let other = criteria.regex.take().filter(|other| !other.starts_with(start));
-                if let Some(other) = other {
-                    let whole = format!("^(?:{other})$");
-                    if criteria.search.replace(whole.into()).is_some() {
-                        return Err("prefix_rewrite: the route has other expressions".to_owned());
-                    }
-                }
-                criteria.regex = Some(expression.into());
-            }
-            (None, Some(expression)) => {
+        acting.route.filters.rewrite = Some(match expression {
+            None => Rewrite { path: literal(), ..unset },
+            Some(_) if is_plain => Rewrite { prefix: literal(), ..unset },
+            Some(expression) => {
                 let to = Some(self.with_rest(&expression)?);
-                *rewrite = Some(Rewrite { regex: Some(expression.into()), to, ..unset });
+                Rewrite { regex: Some(expression.into()), to, ..unset }
             }
-        }
+        });
         Ok(())
     }
 

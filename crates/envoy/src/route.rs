@@ -180,10 +180,10 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
         nodes[position].differs("earlier routes take all its requests");
     }
     let mut fitting = Vec::new();
-    for (mut matching, position) in settled {
+    for (matching, position) in settled {
         let mut acting = routes[position].1.clone();
         if let Some(prefix) = acting.prefix.clone()
-            && let Err(why) = prefix.apply(Arc::make_mut(&mut acting), &mut matching)
+            && let Err(why) = prefix.apply(Arc::make_mut(&mut acting), &matching)
         {
             nodes[position].without(why)?;
             continue;
@@ -249,7 +249,7 @@ fn one(
     inherited: &Inherited<'_, '_>,
 ) -> Result<(Match, Acting), String> {
     let of_match = node.node("match").ok_or("it has no match")?;
-    let found = match of_match.whole(matching(of_match)) {
+    let mut found = match of_match.whole(matching(of_match)) {
         Ok(found) => found,
         // Requests that Envoy may refuse are refused.
         Err(why) if node.is_of_file() && refuses(node) => {
@@ -258,7 +258,12 @@ fn one(
         }
         Err(why) => return Err(format!("match: {why}")),
     };
-    let mut acting = action(node, of_match, &found, inherited)?;
+    // Later routes must not get the requests of a route that is left out.
+    let read = action(node, of_match, &found, inherited);
+    let Some(mut acting) = node.part(read)? else { return Ok((found, refused())) };
+    if let (To::Answer(_), Some(prefix)) = (&acting.to, &acting.prefix) {
+        prefix.find_rest(&mut found)?;
+    }
     let own = Changes::of(node)?;
     let mut levels = [&own, of_host, around.whole];
     if around.specific_wins {
