@@ -5,7 +5,7 @@ use crate::ledger::Line;
 use crate::model::{Action, Draft, Match, RouteKeys};
 
 /// Requests that a directive concerns: any of the alternatives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {
     pub any: Vec<Match>,
     /// False if some conditions cannot be written: the directive concerns only some of the requests.
