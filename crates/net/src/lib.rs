@@ -29,6 +29,7 @@ mod line_socket;
 pub mod listen;
 pub mod log_writer;
 pub mod pages;
+pub mod quic;
 pub mod splice;
 pub mod stream;
 pub mod tls;
