@@ -1,5 +1,6 @@
 //! A connection: driven by its [endpoint](super::endpoint), and used by the tasks of its streams.
 
+use crate::tls::Info;
 use bytes::Bytes;
 use quinn_proto::{ConnectionHandle, Dir, ReadError, ReadableError, StreamId, VarInt, WriteError, Written};
 use std::cell::{Cell, RefCell};
@@ -50,6 +51,8 @@ pub struct Connection {
     pub(super) is_ready: Cell<bool>,
     /// Time of its entry in the endpoint's timers.
     pub(super) scheduled: Cell<Option<Instant>>,
+    /// Time at which the user of the connection is called.
+    pub(super) alarm: Cell<Option<Instant>>,
 }
 
 /// Result of [`Connection::read`].
@@ -84,6 +87,20 @@ impl Connection {
     pub(super) fn wake(&self) {
         if !self.is_ready.replace(true) {
             self.ready.push(self.handle);
+        }
+    }
+
+    /// Time at which a timer of the connection passes, or that of its user.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = self.proto.borrow_mut().poll_timeout();
+        [due, self.alarm.get()].into_iter().flatten().min()
+    }
+
+    /// Sets the time at which the session is [called](super::endpoint::Session::alarm), once.
+    pub fn set_alarm(&self, at: Option<Instant>) {
+        self.alarm.set(at);
+        if at.is_some_and(|at| self.scheduled.get().is_none_or(|scheduled| at < scheduled)) {
+            self.wake();
         }
     }
 
@@ -187,6 +204,12 @@ impl Connection {
     /// Number of streams of the client that are open.
     pub fn streams(&self, dir: Dir) -> u64 {
         self.proto.borrow_mut().streams().remote_open_streams(dir)
+    }
+
+    /// Parameters of the TLS session, once the handshake is complete.
+    pub fn tls(&self) -> Option<Info> {
+        let data = self.proto.borrow().crypto_session().handshake_data()?;
+        data.downcast().ok().map(|info| *info)
     }
 
     /// The state machine, for what it knows of the handshake and of packets.

@@ -70,7 +70,7 @@ pub trait Service: 'static {
     fn failed(&self, _: SocketAddr, _: &ConnectionError) {}
 }
 
-/// User of a connection. Called in turns of the endpoint; the connection may be used within.
+/// User of a connection. Called in turns of the endpoint; within, the connection may be used, and the endpoint not.
 pub trait Session: 'static {
     /// The handshake is complete.
     fn connected(&self);
@@ -86,6 +86,8 @@ pub trait Session: 'static {
     fn stopped(&self, stream: StreamId, code: u64);
     /// The client allows more streams.
     fn available(&self, _: Dir) {}
+    /// The time of [`Connection::set_alarm`] has come.
+    fn alarm(&self) {}
     /// The connection has ended. Called once.
     fn lost(&self, why: &ConnectionError);
 }
@@ -321,6 +323,7 @@ impl<S: Service> Endpoint<S> {
                     ready: self.ready.clone(),
                     is_ready: Cell::new(false),
                     scheduled: Cell::new(None),
+                    alarm: Cell::new(None),
                 });
                 let session = Rc::new(self.service.open(&connection));
                 if state.connections.len() <= handle.0 {
@@ -356,8 +359,14 @@ impl<S: Service> Endpoint<S> {
 
     /// Tells the user of a connection about events, and collects messages.
     fn drive(&self, state: &mut State<S::Session>, handle: ConnectionHandle, now: Instant) {
-        let Some(Entry { connection, session }) = state.connections.get(handle.0).and_then(Option::as_ref) else { return };
+        let Some(Entry { connection, session }) = state.connections.get(handle.0).and_then(Option::as_ref) else {
+            return;
+        };
         let (connection, session) = (connection.clone(), session.clone());
+        if connection.alarm.get().is_some_and(|at| at <= now) {
+            connection.alarm.set(None);
+            session.alarm();
+        }
         loop {
             let event = connection.proto.borrow_mut().poll();
             match event {
@@ -388,9 +397,8 @@ impl<S: Service> Endpoint<S> {
             state.open -= 1;
             return;
         }
-        let due = proto.poll_timeout();
         drop(proto);
-        if let Some(due) = due.filter(|due| connection.scheduled.get().is_none_or(|at| *due < at)) {
+        if let Some(due) = connection.due().filter(|due| connection.scheduled.get().is_none_or(|at| *due < at)) {
             connection.scheduled.set(Some(due));
             state.timers.push(Reverse((due, handle.0)));
         }
@@ -412,10 +420,12 @@ impl<T> State<T> {
                 continue;
             }
             connection.scheduled.set(None);
-            let mut proto = connection.proto.borrow_mut();
-            match proto.poll_timeout() {
+            match connection.due() {
                 Some(due) if due <= now => {
-                    proto.handle_timeout(now);
+                    let mut proto = connection.proto.borrow_mut();
+                    if proto.poll_timeout().is_some_and(|due| due <= now) {
+                        proto.handle_timeout(now);
+                    }
                     drop(proto);
                     connection.wake();
                 }

@@ -32,7 +32,8 @@ impl Owner {
         let id = match datagram.first()? {
             // A long header states version and length of the id. Initial and 0-RTT packets may have an id of the client.
             0x80.. => {
-                let is_chosen = matches!(datagram.get(1..5)?, [0, 0, 0, 1]) && matches!(datagram[0] & 0x30, 0x00 | 0x10);
+                let is_chosen =
+                    matches!(datagram.get(1..5)?, [0, 0, 0, 1]) && matches!(datagram[0] & 0x30, 0x00 | 0x10);
                 let len = usize::from(*datagram.get(5)?);
                 if is_chosen || len != LEN {
                     return None;

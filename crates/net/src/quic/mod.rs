@@ -4,7 +4,8 @@
 //! 1. An [`endpoint`] is a worker's UDP socket with its connections in a table. A single task receives, drives the
 //!    connections that have something to do, and sends, in batches.
 //! 2. A [`connection`] is driven by its endpoint and used by the tasks of its streams.
-//! 3. [`ids`] are connection ids, which name the process and the worker, and [`steer`] has the kernel read them.
+//! 3. [`tls`] has the handshake and the keys.
+//! 4. [`ids`] are connection ids, which name the process and the worker, and [`steer`] has the kernel read them.
 
 pub mod connection;
 pub mod endpoint;
@@ -12,5 +13,6 @@ pub mod ids;
 pub mod steer;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 pub use quinn_proto::{ConnectionError, Dir, ServerConfig, Side, StreamId, TransportConfig, VarInt};

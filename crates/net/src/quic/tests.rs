@@ -6,7 +6,6 @@ use super::ids::Owner;
 use super::*;
 use crate::listen::{Claim, udp};
 use bytes::Bytes;
-use quinn_proto::crypto::rustls::QuicServerConfig;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -43,7 +42,14 @@ impl Echo {
 }
 
 impl Session for Echo {
-    fn connected(&self) {}
+    fn connected(&self) {
+        let info = self.connection.tls().expect("the handshake is complete");
+        assert_eq!(
+            (info.version, info.alpn.as_deref(), info.server_name.as_deref()),
+            ("TLSv1.3", Some(tls::H3), Some("localhost"))
+        );
+        assert!(info.cipher.starts_with("TLS_"), "{info:?}");
+    }
 
     fn opened(&self, stream: StreamId) {
         self.go_on(stream);
@@ -89,15 +95,15 @@ fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'stat
     let der = made.cert.der().clone();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+    let mut settings = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![der.clone()], key)
         .expect("a pair");
-    tls.alpn_protocols = vec![b"echo".to_vec()];
-    let crypto = QuicServerConfig::try_from(tls).expect("TLS 1.3");
-    let config = Arc::new(ServerConfig::with_crypto(Arc::new(crypto)));
+    settings.alpn_protocols = vec![b"h2".to_vec()];
+    let tls = tls::Tls::of(&settings, None, |_| Default::default()).expect("TLS 1.3");
+    let config = Arc::new(ServerConfig::with_crypto(tls));
     let (say, hear) = channel();
     std::thread::spawn(move || {
         let local = ([127, 0, 0, 1], 0).into();
@@ -119,13 +125,13 @@ fn client(der: rustls::pki_types::CertificateDer<'static>) -> quinn::Endpoint {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(der).expect("a root");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+    let mut settings = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    tls.alpn_protocols = vec![b"echo".to_vec()];
-    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(tls).expect("TLS 1.3");
+    settings.alpn_protocols = vec![tls::H3.to_vec()];
+    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(settings).expect("TLS 1.3");
     let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a port");
     endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
     endpoint
