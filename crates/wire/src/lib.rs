@@ -12,7 +12,7 @@
 //! 8. [`host`]: hosts without their ports. [`readings`]: the texts that servers may take a path for. [`folding`]: paths
 //!    without regard to case. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
 
-// Order: endpoint_head, proxy_protocol, tls_hello, h2, folding, readings, http1, grpc, orca, trace_context, prefixes, path, host, head
+// Order: endpoint_head, proxy_protocol, tls_hello, h2, multiplexed, folding, readings, http1, grpc, orca, trace_context, prefixes, path, host, head
 pub mod endpoint_head;
 pub mod folding;
 pub mod grpc;
@@ -20,6 +20,7 @@ pub mod h2;
 pub mod head;
 pub mod host;
 pub mod http1;
+mod multiplexed;
 pub mod orca;
 pub mod path;
 pub mod prefixes;

@@ -1,19 +1,19 @@
 //! HPACK (RFC 7541), the compression of heads in HTTP/2: indexes of fields that both sides know, and Huffman-coded
 //! strings.
 
-// Order: encoder, decoder, table, static_table, huffman, integer
+// Order: encoder, decoder, table, static_table
 mod decoder;
 mod encoder;
-mod huffman;
-mod integer;
 mod static_table;
 mod table;
 
-pub use decoder::{Decoded, Decoder, HeaderLimits, Over};
+pub use crate::multiplexed::integer::Error;
+pub use crate::multiplexed::limits::{Decoded, HeaderLimits, Over};
+pub use decoder::Decoder;
 pub use encoder::Encoder;
-pub use integer::{Error, TABLE_SIZE};
 
-use integer::{read_integer, write_integer};
+/// Default size of a table, in bytes.
+pub const TABLE_SIZE: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The Huffman code of RFC 7541 appendix B for strings. The code is canonical, so the lengths of its codes define it.
 
-use super::Error;
+use super::integer::Error;
 
 /// Length of each byte's code in bits. The last length belongs to the end symbol, which is never sent completely.
 const LENGTHS: [u8; 257] = [

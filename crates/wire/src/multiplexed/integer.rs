@@ -1,9 +1,6 @@
-//! Integers of HPACK (RFC 7541 section 5.1), and errors of decoding.
+//! Integers of HPACK and QPACK (RFC 7541 section 5.1), and errors of decoding.
 
-/// Default size of a table, in bytes.
-pub const TABLE_SIZE: usize = 4096;
-
-/// Error of a block that cannot be decoded. Both sides' tables are out of step then, so the connection ends.
+/// Error of a block that cannot be decoded. The connection ends, as both sides no longer agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The block ends inside a field.
@@ -14,14 +11,20 @@ pub enum Error {
     Index,
     /// A string is not a valid Huffman code.
     Huffman,
-    /// The table is resized to more than is allowed, or after a field.
+    /// The table is resized to more than is allowed, or after a field (HPACK).
     Size,
+    /// A field refers to the dynamic table, which is empty (QPACK).
+    Dynamic,
     /// The block is many times larger than the limits. The rest was not decoded.
     TooLarge,
 }
 
 /// Reads an integer whose first `prefix` bits are in the first byte.
-pub(super) fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Error> {
+///
+/// # Errors
+/// If the integer is incomplete, or larger than any meaningful integer.
+#[inline]
+pub fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Error> {
     let (&first, mut rest) = bytes.split_first().ok_or(Error::Truncated)?;
     let most = (1usize << prefix) - 1;
     let mut value = usize::from(first) & most;
@@ -46,7 +49,7 @@ pub(super) fn read_integer(bytes: &mut &[u8], prefix: u32) -> Result<usize, Erro
 }
 
 /// Appends an integer that begins in the last `prefix` bits of `first`.
-pub(super) fn write_integer(value: usize, first: u8, prefix: u32, out: &mut Vec<u8>) {
+pub fn write_integer(value: usize, first: u8, prefix: u32, out: &mut Vec<u8>) {
     let most = (1usize << prefix) - 1;
     if value < most {
         return out.push(first | value as u8);

@@ -1,7 +1,8 @@
-//! Heads of requests and responses, checked by the rules of RFC 9113 section 8. Anything that an HTTP/1 reader could
+//! Heads of requests and responses, checked by the rules of RFC 9113 section 8 and RFC 9114 section 4.
+//! Anything that an HTTP/1 reader could
 //! take for something else is refused.
 
-use super::hpack::Over;
+use super::limits::Over;
 use crate::head::Table;
 use std::fmt;
 
@@ -18,7 +19,7 @@ pub struct Head {
     pub path: String,
     /// Host and port, from `:authority` or `Host`; empty if neither is present.
     pub authority: Vec<u8>,
-    /// Protocol that a request asks for on its stream (RFC 8441).
+    /// Protocol that a request asks for on its stream (RFC 8441, RFC 9220).
     pub protocol: Option<String>,
     /// Stated length of the body; `None` if not stated.
     pub content_length: Option<u64>,
