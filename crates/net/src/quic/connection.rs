@@ -138,17 +138,29 @@ impl Connection {
 
     /// Writes chunks to a stream, in order, and removes them as they are taken.
     pub fn write(&self, stream: StreamId, chunks: &mut Vec<Bytes>) -> Write {
-        let written = self.proto.borrow_mut().send_stream(stream).write_chunks(chunks);
-        match written {
-            Ok(Written { chunks: taken, .. }) => {
-                chunks.drain(..taken);
-                self.wake();
-                if chunks.is_empty() { Write::All } else { Write::Blocked }
+        let mut proto = self.proto.borrow_mut();
+        let mut sending = proto.send_stream(stream);
+        let mut has_written = false;
+        // Only a write that finds no room at all is reported later.
+        let write = loop {
+            if chunks.is_empty() {
+                break Write::All;
             }
-            Err(WriteError::Blocked) => Write::Blocked,
-            Err(WriteError::Stopped(code)) => Write::Stopped(code.into_inner()),
-            Err(WriteError::ClosedStream) => Write::Stopped(CLOSED),
+            match sending.write_chunks(chunks) {
+                Ok(Written { chunks: taken, .. }) => {
+                    chunks.drain(..taken);
+                    has_written = true;
+                }
+                Err(WriteError::Blocked) => break Write::Blocked,
+                Err(WriteError::Stopped(code)) => break Write::Stopped(code.into_inner()),
+                Err(WriteError::ClosedStream) => break Write::Stopped(CLOSED),
+            }
+        };
+        drop(proto);
+        if has_written {
+            self.wake();
         }
+        write
     }
 
     /// Ends a stream after what was written.

@@ -7,9 +7,10 @@ use crate::datagrams::send_batch::{SendBatch, To};
 use crate::event_loop::alarm::{Sleep, sleep_until};
 use crate::event_loop::{Source, yield_now};
 use crate::listen::ListenFd;
+use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use bytes::BytesMut;
 use quinn_proto::{
-    ConnectionError, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, Event, Incoming, ServerConfig, StreamEvent,
+    ConnectionError, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, ServerConfig, StreamEvent,
     StreamId, Transmit,
 };
 use rustix::fd::AsFd;
@@ -64,7 +65,7 @@ pub trait Service: 'static {
     fn decide(&self, arriving: Arriving) -> Decision;
 
     /// Begins a connection, whose handshake is not complete yet.
-    fn open(&self, connection: &Rc<Connection>) -> Self::Session;
+    fn open(&self, connection: &Rc<Connection>) -> Rc<Self::Session>;
 
     /// Counts a client that was accepted, whose handshake failed at once.
     fn failed(&self, _: SocketAddr, _: &ConnectionError) {}
@@ -73,23 +74,19 @@ pub trait Service: 'static {
 /// User of a connection. Called in turns of the endpoint; within, the connection may be used, and the endpoint not.
 pub trait Session: 'static {
     /// The handshake is complete.
-    fn connected(&self);
+    fn connected(self: &Rc<Self>);
     /// The client has opened a stream. Bytes may have arrived on it.
-    fn opened(&self, stream: StreamId);
+    fn opened(self: &Rc<Self>, stream: StreamId);
     /// Bytes have arrived on a stream, or its end.
-    fn readable(&self, stream: StreamId);
+    fn readable(self: &Rc<Self>, stream: StreamId);
     /// A stream has room again.
-    fn writable(&self, stream: StreamId);
-    /// The client has received everything of a stream that was finished.
-    fn finished(&self, stream: StreamId);
+    fn writable(self: &Rc<Self>, stream: StreamId);
     /// The client wants no more of a stream.
-    fn stopped(&self, stream: StreamId, code: u64);
-    /// The client allows more streams.
-    fn available(&self, _: Dir) {}
+    fn stopped(self: &Rc<Self>, stream: StreamId, code: u64);
     /// The time of [`Connection::set_alarm`] has come.
-    fn alarm(&self) {}
+    fn alarm(self: &Rc<Self>) {}
     /// The connection has ended. Called once.
-    fn lost(&self, why: &ConnectionError);
+    fn lost(self: &Rc<Self>, why: &ConnectionError);
 }
 
 /// Connection with its user.
@@ -165,17 +162,20 @@ impl Out {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Creates an endpoint whose connection ids name `owner`. `reset_key` makes the tokens of stateless resets.
+    /// Creates an endpoint whose connection ids name `owner`. `reset_key` makes the tokens of stateless resets. `settings`
+    /// are those for clients before they are let in.
     pub fn new(
         service: S,
         socket: ListenFd,
         owner: Owner,
-        reset_key: Arc<dyn quinn_proto::crypto::HmacKey>,
-        placeholder: Arc<ServerConfig>,
+        reset_key: &[u8],
+        settings: Arc<ServerConfig>,
     ) -> Rc<Endpoint<S>> {
-        let mut config = EndpointConfig::new(reset_key);
+        let mut config = EndpointConfig::new(Arc::new(Key::new(HMAC_SHA256, reset_key)));
+        // Version 1 of QUIC, and no drafts of it.
+        config.supported_versions(vec![1]);
         config.cid_generator(move || Box::new(Ids(owner)));
-        let proto = quinn_proto::Endpoint::new(Arc::new(config), Some(placeholder), true, None);
+        let proto = quinn_proto::Endpoint::new(Arc::new(config), Some(settings), true, None);
         let state = State {
             proto,
             connections: Vec::new(),
@@ -199,9 +199,26 @@ impl<S: Service> Endpoint<S> {
         &self.service
     }
 
+    pub fn socket(&self) -> &ListenFd {
+        &self.socket
+    }
+
     /// Number of connections.
     pub fn open_connections(&self) -> usize {
         self.state.borrow().open
+    }
+
+    /// Calls `act` with the user of each connection. Not within a turn.
+    pub fn each(&self, act: impl Fn(&Rc<S::Session>)) {
+        let state = self.state.borrow();
+        let sessions: Vec<_> = state.connections.iter().flatten().map(|entry| entry.session.clone()).collect();
+        drop(state);
+        sessions.iter().for_each(act);
+    }
+
+    /// Sends what is ready to be sent, for an endpoint that ends.
+    pub fn send_now(&self) {
+        self.turn(&mut self.state.borrow_mut(), Instant::now());
     }
 
     /// Lets clients begin no more connections.
@@ -325,7 +342,7 @@ impl<S: Service> Endpoint<S> {
                     scheduled: Cell::new(None),
                     alarm: Cell::new(None),
                 });
-                let session = Rc::new(self.service.open(&connection));
+                let session = self.service.open(&connection);
                 if state.connections.len() <= handle.0 {
                     state.connections.resize_with(handle.0 + 1, || None);
                 }
@@ -370,7 +387,7 @@ impl<S: Service> Endpoint<S> {
         loop {
             let event = connection.proto.borrow_mut().poll();
             match event {
-                Some(event) => tell(&connection, &*session, event),
+                Some(event) => tell(&connection, &session, event),
                 None => break,
             }
         }
@@ -440,7 +457,7 @@ impl<T> State<T> {
 }
 
 /// Tells the user of a connection about an event.
-fn tell(connection: &Connection, session: &impl Session, event: Event) {
+fn tell(connection: &Connection, session: &Rc<impl Session>, event: Event) {
     match event {
         Event::Connected => session.connected(),
         Event::ConnectionLost { reason } => session.lost(&reason),
@@ -451,9 +468,10 @@ fn tell(connection: &Connection, session: &impl Session, event: Event) {
         }
         Event::Stream(StreamEvent::Readable { id }) => session.readable(id),
         Event::Stream(StreamEvent::Writable { id }) => session.writable(id),
-        Event::Stream(StreamEvent::Finished { id }) => session.finished(id),
         Event::Stream(StreamEvent::Stopped { id, error_code }) => session.stopped(id, error_code.into_inner()),
-        Event::Stream(StreamEvent::Available { dir }) => session.available(dir),
-        Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
+        Event::Stream(StreamEvent::Finished { .. } | StreamEvent::Available { .. })
+        | Event::HandshakeDataReady
+        | Event::DatagramReceived
+        | Event::DatagramsUnblocked => {}
     }
 }

@@ -17,7 +17,6 @@ use std::sync::mpsc::channel;
 struct Echo {
     connection: Rc<Connection>,
     unsent: RefCell<HashMap<StreamId, Vec<Bytes>>>,
-    ended: RefCell<Vec<StreamId>>,
 }
 
 impl Echo {
@@ -42,7 +41,7 @@ impl Echo {
 }
 
 impl Session for Echo {
-    fn connected(&self) {
+    fn connected(self: &Rc<Self>) {
         let info = self.connection.tls().expect("the handshake is complete");
         assert_eq!(
             (info.version, info.alpn.as_deref(), info.server_name.as_deref()),
@@ -51,25 +50,21 @@ impl Session for Echo {
         assert!(info.cipher.starts_with("TLS_"), "{info:?}");
     }
 
-    fn opened(&self, stream: StreamId) {
+    fn opened(self: &Rc<Self>, stream: StreamId) {
         self.go_on(stream);
     }
 
-    fn readable(&self, stream: StreamId) {
+    fn readable(self: &Rc<Self>, stream: StreamId) {
         self.go_on(stream);
     }
 
-    fn writable(&self, stream: StreamId) {
+    fn writable(self: &Rc<Self>, stream: StreamId) {
         self.go_on(stream);
     }
 
-    fn finished(&self, stream: StreamId) {
-        self.ended.borrow_mut().push(stream);
-    }
+    fn stopped(self: &Rc<Self>, _: StreamId, _: u64) {}
 
-    fn stopped(&self, _: StreamId, _: u64) {}
-
-    fn lost(&self, _: &ConnectionError) {}
+    fn lost(self: &Rc<Self>, _: &ConnectionError) {}
 }
 
 struct Echoes {
@@ -84,8 +79,8 @@ impl Service for Echoes {
         if self.retries && !arriving.is_proven { Decision::Retry } else { Decision::Accept(self.config.clone()) }
     }
 
-    fn open(&self, connection: &Rc<Connection>) -> Echo {
-        Echo { connection: connection.clone(), unsent: RefCell::default(), ended: RefCell::default() }
+    fn open(&self, connection: &Rc<Connection>) -> Rc<Echo> {
+        Rc::new(Echo { connection: connection.clone(), unsent: RefCell::default() })
     }
 }
 
@@ -111,11 +106,10 @@ fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'stat
         let socket = sockets.remove(0).remove(0);
         let addr = rustix::net::getsockname(&socket).expect("its name");
         say.send(SocketAddr::try_from(addr).expect("an address")).expect("the test waits");
-        let key = Arc::new(aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &[7; 64]));
         let owner = Owner { generation: 1, worker: 0 };
         crate::event_loop::run(async move {
             let service = Echoes { config: config.clone(), retries };
-            Endpoint::new(service, socket, owner, key, config).run().await
+            Endpoint::new(service, socket, owner, &[7; 64], config).run().await
         })
     });
     (hear.recv().expect("the address"), der)

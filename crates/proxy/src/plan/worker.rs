@@ -10,6 +10,7 @@ use crate::core::{Command, Core};
 use crate::filters::policies::compress_body;
 use crate::load::probe::{self, Prober};
 use crate::observe::stats::ProbingStats;
+use crate::serve::h3;
 use crate::udp::Serving;
 use evenkeel_net::clock::Base;
 use evenkeel_net::deadline::TICK;
@@ -93,6 +94,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
         }
     }
     worker.installed.borrow().datagrams.iter().for_each(|serving| serving.close(&worker.core));
+    worker.installed.borrow().quic.iter().for_each(h3::Serving::close);
     ticking.abort();
     probing.abort();
     Ok(())
