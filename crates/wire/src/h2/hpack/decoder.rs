@@ -1,6 +1,6 @@
 //! The HPACK decoder. Passes on each field as it is read, and keeps only entries of its table.
 
-use super::table::Table;
+use super::table::{TABLE_SIZE, Table};
 use crate::multiplexed::integer::{Error, read_integer};
 use crate::multiplexed::limits::{Decoded, HeaderLimits, Meter};
 use crate::multiplexed::string::{read_string, trim};
@@ -18,7 +18,7 @@ pub struct Decoder {
 impl Decoder {
     /// Returns a decoder whose peer may use a table of `size_max` bytes.
     pub fn new(size_max: usize) -> Decoder {
-        let table = Table::new(super::TABLE_SIZE.min(size_max));
+        let table = Table::new(TABLE_SIZE.min(size_max));
         Decoder { table, size_max, name: Vec::new(), value: Vec::new() }
     }
 

@@ -1,10 +1,10 @@
 //! The HPACK encoder. Known fields are written as numbers. Fields that are likely to be repeated are added to the
 //! table; others are not, nor are secrets that could be guessed by their size.
 
-use super::TABLE_SIZE;
 use super::static_table;
-use super::table::Table;
+use super::table::{TABLE_SIZE, Table};
 use crate::multiplexed::integer::write_integer;
+use crate::multiplexed::secrets::is_secret;
 use crate::multiplexed::static_index::hash;
 use crate::multiplexed::string::{Lower, write_string};
 
@@ -97,9 +97,7 @@ impl Encoder {
 /// Chooses the representation of a field. Values that differ between messages would only evict those that do not.
 fn keep(name: &[u8], value: &[u8]) -> Keep {
     match name {
-        b"authorization" | b"proxy-authorization" => Keep::Never,
-        // A short value could be guessed byte by byte from the resulting size.
-        b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
+        _ if is_secret(name, value) => Keep::Never,
         b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
         | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"
         | b"tracestate" | b"b3" | b"x-b3-traceid" | b"x-b3-spanid" | b"x-request-id" | b"x-forwarded-for"

@@ -11,9 +11,7 @@ pub use crate::multiplexed::integer::Error;
 pub use crate::multiplexed::limits::{Decoded, HeaderLimits, Over};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
-
-/// Default size of a table, in bytes.
-pub const TABLE_SIZE: usize = 4096;
+pub use table::TABLE_SIZE;
 
 #[cfg(test)]
 mod tests;

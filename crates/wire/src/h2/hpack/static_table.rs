@@ -67,7 +67,6 @@ pub const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// Positions of the names.
 static INDEX: StaticIndex<61> = StaticIndex::new(&STATIC);
 
 /// Returns the index of a field, and true if its value matches too; `None` if its name is unknown. `hash`: hash of the

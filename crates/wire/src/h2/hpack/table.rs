@@ -5,6 +5,9 @@ use super::static_table::STATIC;
 use crate::multiplexed::static_index::hash;
 use std::collections::VecDeque;
 
+/// Default size of a table, in bytes.
+pub const TABLE_SIZE: usize = 4096;
+
 /// Size of an entry in addition to its bytes (section 4.1).
 const OVERHEAD: usize = 32;
 
