@@ -2,12 +2,12 @@
 
 use super::connection::{Connection, Ready};
 use super::ids::{Ids, Owner};
+use super::keys::Keys;
 use crate::datagrams::recv_batch::{Came, JOINED_MAX, RecvBatch, SLOTS};
 use crate::datagrams::send_batch::{SendBatch, To};
 use crate::event_loop::alarm::{Sleep, sleep_until};
 use crate::event_loop::{Source, yield_now};
 use crate::listen::ListenFd;
-use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use bytes::BytesMut;
 use quinn_proto::{
     ConnectionError, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, ServerConfig, StreamEvent,
@@ -67,6 +67,11 @@ pub trait Service: 'static {
     /// Begins a connection, whose handshake is not complete yet.
     fn open(&self, connection: &Rc<Connection>) -> Rc<Self::Session>;
 
+    /// Hands a datagram to the owner of its connection, another worker or process. Returns false if that is gone.
+    fn hand(&self, _: Owner, _: SocketAddr, _: Option<IpAddr>, _: &[u8]) -> bool {
+        false
+    }
+
     /// Counts a client that was accepted, whose handshake failed at once.
     fn failed(&self, _: SocketAddr, _: &ConnectionError) {}
 }
@@ -99,7 +104,10 @@ struct Entry<T> {
 pub struct Endpoint<S: Service> {
     service: S,
     socket: ListenFd,
+    owner: Owner,
     ready: Rc<Ready>,
+    /// True once another process receives the datagrams of the socket.
+    is_retired: Cell<bool>,
     /// True if clients can begin no more connections.
     is_draining: Cell<bool>,
     state: RefCell<State<S::Session>>,
@@ -162,16 +170,16 @@ impl Out {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Creates an endpoint whose connection ids name `owner`. `reset_key` makes the tokens of stateless resets. `settings`
+    /// Creates an endpoint whose connection ids name `owner`. `settings`
     /// are those for clients before they are let in.
     pub fn new(
         service: S,
         socket: ListenFd,
         owner: Owner,
-        reset_key: &[u8],
+        keys: &Keys,
         settings: Arc<ServerConfig>,
     ) -> Rc<Endpoint<S>> {
-        let mut config = EndpointConfig::new(Arc::new(Key::new(HMAC_SHA256, reset_key)));
+        let mut config = EndpointConfig::new(keys.reset.clone());
         // Version 1 of QUIC, and no drafts of it.
         config.supported_versions(vec![1]);
         config.cid_generator(move || Box::new(Ids(owner)));
@@ -188,7 +196,9 @@ impl<S: Service> Endpoint<S> {
         Rc::new(Endpoint {
             service,
             socket,
+            owner,
             ready: Rc::default(),
+            is_retired: Cell::new(false),
             is_draining: Cell::new(false),
             state: RefCell::new(state),
         })
@@ -197,10 +207,6 @@ impl<S: Service> Endpoint<S> {
     /// User of the endpoint.
     pub fn service(&self) -> &S {
         &self.service
-    }
-
-    pub fn socket(&self) -> &ListenFd {
-        &self.socket
     }
 
     /// Number of connections.
@@ -226,6 +232,24 @@ impl<S: Service> Endpoint<S> {
         self.is_draining.set(true);
     }
 
+    /// Leaves the datagrams of the socket to another process, which [gives](Self::give) those of connections that are
+    /// here.
+    pub fn retire(&self) {
+        self.is_retired.set(true);
+    }
+
+    /// Takes datagrams that another worker or process has received.
+    pub fn give(&self, from: SocketAddr, to: Option<IpAddr>, segment: usize, bytes: &[u8]) {
+        let (state, now) = (&mut *self.state.borrow_mut(), Instant::now());
+        for datagram in bytes.chunks(segment.max(1)) {
+            // Not handed over again, which could go on for ever.
+            if Owner::of(datagram) == Some(self.owner) {
+                self.handle(state, datagram.into(), (from, to), now);
+            }
+        }
+        state.out.flush(&self.socket);
+    }
+
     /// Serves the socket.
     ///
     /// # Errors
@@ -238,7 +262,9 @@ impl<S: Service> Endpoint<S> {
             // Ready once there is something to do.
             let has_datagrams = poll_fn(|cx| {
                 self.ready.note(cx);
-                let polled = {
+                let polled = if self.is_retired.get() {
+                    Poll::Pending
+                } else {
                     let reading = readable.get_or_insert_with(|| Box::pin(source.readable()));
                     reading.as_mut().poll(cx)
                 };
@@ -291,6 +317,19 @@ impl<S: Service> Endpoint<S> {
     }
 
     fn received(
+        &self,
+        state: &mut State<S::Session>,
+        datagram: BytesMut,
+        (from, to): (SocketAddr, Option<IpAddr>),
+        now: Instant,
+    ) {
+        let owner = Owner::of(&datagram).filter(|owner| *owner != self.owner);
+        if !owner.is_some_and(|owner| self.service.hand(owner, from, to, &datagram)) {
+            self.handle(state, datagram, (from, to), now);
+        }
+    }
+
+    fn handle(
         &self,
         state: &mut State<S::Session>,
         datagram: BytesMut,

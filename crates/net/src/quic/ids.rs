@@ -61,13 +61,10 @@ impl ConnectionIdGenerator for Ids {
         ConnectionId::new(&id)
     }
 
+    /// Ids of other owners are valid: those that live have been given their datagrams before, so that the client of such
+    /// an id can be told that its connection is gone.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        let Owner { generation, worker } = self.0;
-        let is_own = id.len() == LEN
-            && id[0] & 0xe0 == 0
-            && id[GENERATION..WORKER] == generation.to_be_bytes()
-            && id[WORKER] == worker;
-        if is_own { Ok(()) } else { Err(InvalidCid) }
+        if id.len() == LEN && id[0] & 0xe0 == 0 { Ok(()) } else { Err(InvalidCid) }
     }
 
     fn cid_len(&self) -> usize {
@@ -99,8 +96,6 @@ mod tests {
             for cut in 0..=LEN {
                 assert_eq!(Owner::of(&short[..cut]), None);
             }
-            let other = Owner { worker: owner.worker ^ 1, ..owner };
-            assert!(Ids(other).validate(&id).is_err());
         }
     }
 }

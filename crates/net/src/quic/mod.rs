@@ -5,11 +5,14 @@
 //!    connections that have something to do, and sends, in batches.
 //! 2. A [`connection`] is driven by its endpoint and used by the tasks of its streams.
 //! 3. [`tls`] has the handshake and the keys.
-//! 4. [`ids`] are connection ids, which name the process and the worker, and [`steer`] has the kernel read them.
+//! 4. [`ids`] are connection ids, which name the process and the worker: [`steer`] has the kernel read them, and an [`inbox`]
+//!    receives what came to another.
 
 pub mod connection;
 pub mod endpoint;
 pub mod ids;
+pub mod inbox;
+pub mod keys;
 pub mod steer;
 #[cfg(test)]
 mod tests;

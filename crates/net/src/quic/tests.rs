@@ -109,7 +109,7 @@ fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'stat
         let owner = Owner { generation: 1, worker: 0 };
         crate::event_loop::run(async move {
             let service = Echoes { config: config.clone(), retries };
-            Endpoint::new(service, socket, owner, &[7; 64], config).run().await
+            Endpoint::new(service, socket, owner, &keys::Keys::of(b"secret"), config).run().await
         })
     });
     (hear.recv().expect("the address"), der)

@@ -23,7 +23,6 @@ use evenkeel_balance::Slot;
 use evenkeel_config::plan::{self, IdleConnections};
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
-use evenkeel_net::quic::ids::Owner;
 use evenkeel_net::workers::Applied;
 use evenkeel_runtime::Control;
 use evenkeel_runtime::splits::Splits;
@@ -100,6 +99,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         log,
         explain,
         traces,
+        quic_keys,
         generation,
     } = parts;
     worker.core.idle.set(idle_max(plan.runtime.idle_connections, workers));
@@ -180,9 +180,11 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(listener.clone());
                 quic.push(stays);
             }
-            let owner = Owner { generation: 0, worker: worker.core.index as u8 };
-            let start = |socket| h3::start(&worker.core, addr, listener.clone(), socket, owner, &[0; 64]);
-            quic.extend(new.into_iter().filter_map(start));
+            if let Some(keys) = &quic_keys {
+                let common = worker.quic.get_or_init(|| h3::Quic::start(&worker.core, instance, keys.clone()));
+                let start = |socket| h3::start(&worker.core, common, addr, listener.clone(), socket);
+                quic.extend(new.into_iter().filter_map(start));
+            }
             continue;
         }
         if protocol == Protocol::Udp {

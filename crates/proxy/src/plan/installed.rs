@@ -11,13 +11,15 @@ use crate::serve::h3;
 use crate::udp;
 use crate::upstream::marked::Marked;
 use crate::upstream::pool::WorkerPool;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 /// A worker: the state that outlives plans, and the plan that is installed.
 pub struct Worker {
     pub core: Rc<Core>,
     pub installed: RefCell<Installed>,
+    /// QUIC of the worker, once a listener has HTTP/3.
+    pub quic: OnceCell<Rc<h3::Quic>>,
     /// Pools that the next sweep has to visit.
     pub marked: Rc<Marked>,
     /// Probes endpoints for their load.

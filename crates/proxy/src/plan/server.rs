@@ -165,8 +165,17 @@ impl Plane for Proxy {
     }
 
     fn install(&mut self, prepared: Prepared, shared_pools: &mut Pools, sending: &Sending<'_>) {
-        let prepare::Prepared { mut sockets, mut probed, mut balancers, pool_rules, resources, secured, log, explain } =
-            prepared.into();
+        let prepare::Prepared {
+            mut sockets,
+            mut probed,
+            mut balancers,
+            pool_rules,
+            resources,
+            secured,
+            log,
+            explain,
+            quic,
+        } = prepared.into();
         self.secured = secured;
         let now = self.now();
         let resources = resources.install(&table::makers(), &sending.generation.plan, &now.resources);
@@ -229,6 +238,7 @@ impl Plane for Proxy {
                     .traces
                     .as_ref()
                     .map(|traces| (traces::Rules::new(traces), self.recorded.0.clone())),
+                quic_keys: quic.clone(),
                 generation: next.generation.in_use(),
             };
             self.workers.send(worker, Update::Plan(Box::new(parts)), sending.applying);

@@ -16,7 +16,7 @@ use evenkeel_net::clock::Base;
 use evenkeel_net::deadline::TICK;
 use evenkeel_net::event_loop::{self, budget};
 use evenkeel_net::workers::{ControlLink, tick};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     let WorkerConfig { link: ControlLink { mut updates, mut commands }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
     let prober = Rc::new(Prober::new(core.clone(), probing));
-    let worker = Rc::new(Worker { core, installed: RefCell::default(), marked: Rc::default(), prober });
+    let worker =
+        Rc::new(Worker { core, installed: RefCell::default(), quic: OnceCell::new(), marked: Rc::default(), prober });
     let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     let probing = event_loop::spawn(probe::run(worker.prober.clone()));
     // Connections handed over for a plan that has not arrived here yet.
@@ -82,7 +83,10 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
         match command {
             Command::Stop => break,
             Command::Drain => worker.close_idle(),
-            Command::Retire => worker.installed.borrow().datagrams.iter().for_each(Serving::retire),
+            Command::Retire => {
+                worker.installed.borrow().datagrams.iter().for_each(Serving::retire);
+                worker.installed.borrow().quic.iter().for_each(h3::Serving::retire);
+            }
             Command::Run => {}
         }
         if worker.core.serves_none() {

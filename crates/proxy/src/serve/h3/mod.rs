@@ -1,11 +1,15 @@
 //! The client's side of HTTP/3. Read the files in this order:
 //!
 //! 1. This one: a worker's UDP socket at an address of a listener, and the clients that are let in.
-//! 2. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
+//! 2. The [`worker`] has the keys, and exchanges datagrams with other workers and processes.
+//! 3. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
 
 mod request;
 mod session;
 mod stream;
+mod worker;
+
+pub use worker::Quic;
 
 use crate::core::{Command, Core};
 use crate::listener::rules::Listener;
@@ -18,6 +22,7 @@ use evenkeel_net::listen::ListenFd;
 use evenkeel_net::quic::connection::Connection;
 use evenkeel_net::quic::endpoint::{Arriving, Decision, Endpoint, Service};
 use evenkeel_net::quic::ids::Owner;
+use evenkeel_net::quic::inbox::Handed;
 use evenkeel_net::quic::tls::{Around, MakeAround, Tls};
 use evenkeel_net::quic::{ConnectionError, ServerConfig, TransportConfig, VarInt};
 use evenkeel_net::tls::{Cause, Info, Note};
@@ -26,7 +31,7 @@ use evenkeel_wire::proxy_protocol::Addresses;
 use session::Session;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +60,7 @@ fn proving() -> Box<dyn Around> {
 /// Clients of a listener at an address.
 pub struct Clients {
     core: Rc<Core>,
+    quic: Rc<Quic>,
     addr: SocketAddr,
     listener: RefCell<Rc<Listener>>,
     /// Settings of handshakes, with the configuration of TLS that they are made from.
@@ -79,7 +85,7 @@ impl Clients {
         let asks = settings.plan.client_auth.is_some();
         let note: fn(&Info) -> Note = if asks { of_certificate } else { |_| Note::default() };
         let tls = Tls::of(&current, asks.then_some(proving as MakeAround), note)?;
-        let mut config = ServerConfig::with_crypto(tls);
+        let mut config = ServerConfig::new(tls, self.quic.keys.token());
         config.transport_config(Arc::new(self.transport()));
         config.max_incoming(INCOMING_MAX);
         let config = Arc::new(config);
@@ -155,6 +161,10 @@ impl Service for Clients {
         Rc::new(Session::new(connection.clone(), open, identity, addresses, self.handshakes.clone()))
     }
 
+    fn hand(&self, owner: Owner, from: SocketAddr, to: Option<IpAddr>, bytes: &[u8]) -> bool {
+        self.quic.hand(owner, Handed { at: self.addr, from, to, segment: bytes.len(), bytes })
+    }
+
     fn failed(&self, _: SocketAddr, why: &ConnectionError) {
         if let Some(open) = self.accepted.take() {
             open.listener.stats.tls.failed[cause(why) as usize].add(1);
@@ -197,14 +207,14 @@ pub struct Serving {
 /// Starts to serve HTTP/3. `None`, with an error logged, if the listener has no TLS.
 pub fn start(
     core: &Rc<Core>,
+    quic: &Rc<Quic>,
     addr: SocketAddr,
     listener: Rc<Listener>,
     socket: ListenFd,
-    owner: Owner,
-    key: &[u8],
 ) -> Option<Serving> {
     let clients = Clients {
         core: core.clone(),
+        quic: quic.clone(),
         addr,
         listener: RefCell::new(listener),
         config: RefCell::default(),
@@ -212,7 +222,8 @@ pub fn start(
         accepted: RefCell::default(),
     };
     let config = clients.config()?;
-    let endpoint = Endpoint::new(clients, socket, owner, key, config);
+    let endpoint = Endpoint::new(clients, socket, quic.owner, &quic.keys, config);
+    quic.add(addr, &endpoint);
     let served = endpoint.clone();
     let serving = spawn_essential(async move {
         if let Err(error) = served.run().await {
@@ -253,9 +264,9 @@ impl Serving {
         self.endpoint.each(|session| session.begin_drain());
     }
 
-    /// Socket of the endpoint.
-    pub fn socket(&self) -> &ListenFd {
-        self.endpoint.socket()
+    /// Leaves new datagrams of the socket to the process that takes over.
+    pub fn retire(&self) {
+        self.endpoint.retire();
     }
 
     /// Ends with the last connection, or at the drain time of the listener.
