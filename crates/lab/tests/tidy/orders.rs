@@ -11,7 +11,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["resource", "handover", "encodings", "filling", "outcome", "stream", "disk", "clock", "flights", "growing", "counts", "reasons", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
+        "table", "access", "acme_challenge", "alt_svc", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
         "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "step",
         "filter", "exchange", "redirects", "states", "watched_files",
     ]),

@@ -6,6 +6,7 @@
 
 mod access;
 mod acme_challenge;
+mod alt_svc;
 pub mod answering;
 mod auth;
 pub mod caching;
