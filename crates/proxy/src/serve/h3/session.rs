@@ -23,8 +23,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Grace period between the two GOAWAYs of a drain, in which requests may still begin.
-const DRAIN_NOTICE: Duration = Duration::from_secs(1);
+/// Time without a new request after which the last GOAWAY of a drain follows the first.
+const DRAIN_QUIET: Duration = Duration::from_secs(1);
+
+/// Number of such times after which it follows anyway, in a process that shuts down. One that was replaced serves clients
+/// that do not heed the first, until its drain timeout.
+const DRAIN_TIMES: u32 = 5;
 
 /// Most bytes taken from a stream at once.
 const CHUNK: usize = 64 << 10;
@@ -63,8 +67,9 @@ pub(super) struct State {
 enum Drain {
     /// No drain: requests may begin.
     Not,
-    /// The first GOAWAY was sent; requests that begin are served.
-    Notice,
+    /// The first GOAWAY was sent; requests that begin are served. The number of requests so far, and the times that it was
+    /// looked at.
+    Notice(u64, u32),
     /// The last GOAWAY was sent; no more requests are served.
     Last,
 }
@@ -121,10 +126,10 @@ impl Session {
         if self.info.get().is_none() || self.drain.get() != Drain::Not {
             return;
         }
-        self.drain.set(Drain::Notice);
+        self.drain.set(Drain::Notice(self.served.get(), 0));
         self.state.borrow_mut().engine.go_away_soon();
         self.write_control();
-        self.connection.set_alarm(Some(Instant::now() + DRAIN_NOTICE));
+        self.connection.set_alarm(Some(Instant::now() + DRAIN_QUIET));
     }
 
     fn end_drain(&self) {
@@ -436,7 +441,14 @@ impl endpoint::Session for Session {
                 self.end_handshake();
                 self.close(ErrorCode::NoError, b"the handshake took too long");
             }
-            Drain::Notice => self.end_drain(),
+            Drain::Notice(served, times) => {
+                let is_over = self.open.core.command.get() != Command::Retire && times >= DRAIN_TIMES;
+                if is_over || self.served.get() == served {
+                    return self.end_drain();
+                }
+                self.drain.set(Drain::Notice(self.served.get(), times + 1));
+                self.connection.set_alarm(Some(Instant::now() + DRAIN_QUIET));
+            }
             Drain::Not | Drain::Last => {}
         }
     }
