@@ -189,7 +189,9 @@ pub(super) fn default_of(key: &'static Key) -> Option<Value> {
 fn read_default(key: &Key) -> Option<Value> {
     let Absent::Default(text) = key.absent else { return None };
     let mut findings = Findings::default();
-    let node = tree::parse_value(text)?;
+    let node = tree::parse_value(text);
+    debug_assert!(node.is_some(), "the default of {} is no value: {text}", key.name);
+    let node = node?;
     let value = Reader::new(&NOWHERE, &mut findings, true).value(key.name, &key.kind, &node);
     debug_assert!(!findings.has_errors(), "the default of {} does not fit its row: {text}", key.name);
     Some(value)

@@ -40,7 +40,7 @@ impl Bench {
         let names: Vec<&'static str> = MAPS.into_iter().chain(["chosen"]).collect();
         let mut object = object::load(OBJECT, &names, Some(&pins), &sizes(8192, 4 * DRAWS)).unwrap();
         let program: &mut SchedClassifier = object.program_mut("choose_many").unwrap().try_into().unwrap();
-        program.load().unwrap();
+        object::load_program(|| program.load()).unwrap();
         Some(Bench {
             maps: Maps::open(&pins).unwrap(),
             chosen: Array::open(&pins.map("chosen")).unwrap(),

@@ -176,9 +176,9 @@ fn load_program<'o>(object: &'o mut Ebpf, name: &str) -> Result<BorrowedFd<'o>, 
     let step = || format!("load the program {name}");
     let program = object.program_mut(name).ok_or_else(|| Fault::new(step(), "the object does not have it"))?;
     let loaded = match program {
-        Program::CgroupSockAddr(program) => program.load(),
-        Program::CgroupSock(program) => program.load(),
-        Program::SockOps(program) => program.load(),
+        Program::CgroupSockAddr(program) => object::load_program(|| program.load()),
+        Program::CgroupSock(program) => object::load_program(|| program.load()),
+        Program::SockOps(program) => object::load_program(|| program.load()),
         _ => return Err(Fault::new(step(), "its type is unknown")),
     };
     loaded.map_err(|error| Fault::new(step(), object::chain(&error)))?;

@@ -3,6 +3,7 @@
 use super::sys;
 use crate::driver::{Fault, Lack};
 use aya::maps::{Array, Map, MapData, MapError};
+use aya::programs::ProgramError;
 use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Folder where systemd mounts a bpffs, too.
 const BPFFS: &str = "/sys/fs/bpf";
+/// Attempts to load a program. A signal to the process ends an attempt with EAGAIN.
+const LOADS: usize = 5;
 /// Version of the layout of maps, LAYOUT of `common.h`.
 const LAYOUT: u32 = 2;
 
@@ -181,6 +184,27 @@ pub fn load(object: &[u8], maps: &[&'static str], pins: Option<&Pins>, sizes: &[
     loader.load(object).map_err(|error| Fault::new("load eBPF maps", chain(&error)))
 }
 
+/// Loads a program of an object, again if a signal ended the attempt.
+///
+/// # Errors
+/// The kernel refuses the program.
+pub fn load_program(load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    attempts(load, |error| match error {
+        ProgramError::LoadError { io_error, .. } => io_error.kind() == io::ErrorKind::WouldBlock,
+        _ => false,
+    })
+}
+
+fn attempts<E>(mut load: impl FnMut() -> Result<(), E>, is_cut: impl Fn(&E) -> bool) -> Result<(), E> {
+    for _ in 1..LOADS {
+        match load() {
+            Err(error) if is_cut(&error) => {}
+            done => return done,
+        }
+    }
+    load()
+}
+
 /// Text of an error with all its causes, behind colons.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -216,4 +240,21 @@ pub fn attach(pins: &Pins, name: &str, program: impl AsFd, cgroup: impl AsFd, ki
         sys::link(program, cgroup, kind).map_err(|error| Fault::new(format!("attach the program {name}"), error))?;
     sys::pin(&link, &path).map_err(|error| Fault::new(format!("pin {}", path.display()), error))?;
     Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_a_signal_ends_is_tried_again_a_few_times() {
+        for (cuts, is_cut, loads) in [(3, true, 4), (usize::MAX, true, LOADS), (usize::MAX, false, 1)] {
+            let mut count = 0;
+            let load = || {
+                count += 1;
+                if count > cuts { Ok(()) } else { Err(is_cut) }
+            };
+            assert_eq!((attempts(load, |is_cut| *is_cut).is_ok(), count), (cuts < LOADS, loads));
+        }
+    }
 }

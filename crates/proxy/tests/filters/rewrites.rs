@@ -308,6 +308,10 @@ match = { prefix = "/drop" }
 rewrite = { regex = "/drop(.*)", to = "/kept{1}?" }
 [[route]]
 pool = "web"
+match = { prefix = "/only" }
+rewrite = { regex = "/only/(.*)", to = "/page?p={1}?" }
+[[route]]
+pool = "web"
 match = { prefix = "/parts/{id}" }
 rewrite = { search = "/v([0-9])(?P<minor>[.][0-9])?/", to = "/{id}-{1}{minor}/" }
 [[route]]
@@ -340,6 +344,8 @@ async fn groups_of_expressions_are_parts_of_paths_and_fields() {
                 ("/php/a%26b?", "", "/index.php?p=a%26b"),
                 ("/php/a?b=1", "", "/index.php?p=a&b=1"),
                 ("/drop/a?b=1", "", "/kept/a"),
+                ("/only/a?b=1", "", "/page?p=a"),
+                ("/only/a", "", "/page?p=a"),
                 ("/parts/x/v1/v2.5/?v3/", "", "/parts/x/x-1/v2.5/?v3/"),
                 ("/parts/x/v1/a/v2.5/", "", "/parts/x/x-1/a/x-2.5/"),
                 ("/decoded?q=a%20b%3f%23%5c", "", "/d/a%20b%3F%23%5C?q=a%20b%3f%23%5c"),

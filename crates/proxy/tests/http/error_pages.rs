@@ -262,3 +262,42 @@ fn the_page_of_the_listener_is_for_routes_without_one() {
     assert_eq!(proxy.client().get("/own").body_text(), "of the route");
     assert_eq!(proxy.client().get("/other").body_text(), "of the listener");
 }
+
+#[test]
+fn a_page_keeps_the_fields_by_which_a_client_goes_on() {
+    let endpoint = Endpoint::answering(|_| {
+        b"HTTP/1.1 405 X\r\nAllow: PUT\r\nRetry-After: 7\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\nown".to_vec()
+    });
+    let users = "ann:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G";
+    let guarded = |path, page| {
+        format!(
+            "[[route]]\nmatch = {{ path = \"{path}\" }}\npool = \"web\"\nbasic_auth = {{ users = \"{users}\" }}\n\
+             error_pages = [{{ status = [401], {page} }}]\n"
+        )
+    };
+    let routes = guarded("/plain", "body = \"page\"")
+        + &guarded("/own", "body = \"page\", fields = { WWW-Authenticate = \"Own\" }")
+        + &guarded("/other-status", "body = \"page\", send_status = 404")
+        + &guarded("/by-route", "route = \"page\", path = \"/page\"")
+        + "[[route]]\nname = \"page\"\nmatch = { path = \"/page\" }\nrespond = { status = 200, body = \"page\" }\n\
+           [[route]]\npool = \"web\"\nintercept = [405]\nerror_pages = [{ status = [405], body = \"page\" }]\n";
+    let proxy = Proxy::with(&[endpoint.addr], "", "", &routes);
+    let challenge = "Basic realm=\"restricted\", charset=\"UTF-8\"";
+    for (path, status, expected) in [
+        ("/plain", 401, Some(challenge)),
+        ("/own", 401, Some("Own")),
+        ("/other-status", 404, None),
+        ("/by-route", 401, Some(challenge)),
+    ] {
+        let response = proxy.client().get(path);
+        assert_eq!((response.status(), response.body_text().as_str()), (status, "page"), "{path}");
+        let lines = response.head.lines().filter(|line| line.to_ascii_lowercase().starts_with("www-authenticate:"));
+        assert_eq!((response.field("www-authenticate"), lines.count()), (expected, expected.iter().len()), "{path}");
+    }
+    let response = proxy.client().get("/");
+    assert_eq!((response.status(), response.body_text().as_str()), (405, "page"));
+    assert_eq!(
+        [response.field("allow"), response.field("retry-after"), response.field("x-own")],
+        [Some("PUT"), Some("7"), None]
+    );
+}

@@ -229,6 +229,14 @@ impl Template {
         Some(Template { source: format!("{{{name}}}").into(), parts })
     }
 
+    /// Reads the value of a field of requests, or of responses, as it is written in a configuration.
+    ///
+    /// # Errors
+    /// The reason why it is not a value.
+    pub fn of_field(source: &str, of_responses: bool) -> Result<Template, String> {
+        read(source, if of_responses { Use::Response } else { Use::Request }).map_err(|misfit| misfit.message)
+    }
+
     /// The template of a target in which groups of an expression are written as by others: `$1` or `\\1`, by the mark.
     ///
     /// # Errors
@@ -260,6 +268,14 @@ impl Template {
         let of = |parts: &[&[TemplatePart]]| Template { source: self.source.clone(), parts: parts.concat().into() };
         let text = |text: &str| TemplatePart::Text(text.into());
         (of(&[&self.parts[..at], &[text(before)]]), Some(of(&[&[text(after)], &self.parts[at + 1..]])))
+    }
+
+    /// The template without a question mark at its end; `None` if it has none there.
+    pub fn without_mark(&self) -> Option<Template> {
+        let (last, before) = self.parts.split_last()?;
+        let TemplatePart::Text(text) = last else { return None };
+        let rest = TemplatePart::Text(text.strip_suffix('?')?.into());
+        Some(Template { source: self.source.clone(), parts: [before, &[rest]].concat().into() })
     }
 
     /// The text with a letter for each variable, whose functions may have any text.

@@ -47,7 +47,7 @@ table! {
         realm: Arc<str> = Key {
             name: "realm",
             kind: Kind::Text(Form::Label),
-            absent: Absent::Default("restricted"),
+            absent: Absent::Default("\"restricted\""),
             help: "Name of the protected space, in ASCII. Browsers use a password for all pages of a host with the same \
                 realm.",
             why: "",

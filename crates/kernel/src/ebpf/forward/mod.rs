@@ -8,7 +8,7 @@ mod memory;
 mod sweep;
 mod walk;
 
-use super::object::chain;
+use super::object::{chain, load_program};
 use crate::driver::{Change, Fault};
 use crate::netlink::Events;
 use crate::service::{Service, Source};
@@ -116,8 +116,8 @@ impl Forward {
         let virtuals = program.take_map("virtuals").ok_or_else(|| Fault::new("find the map \"virtuals\"", "no map"))?;
         let virtuals = HashMap::try_from(virtuals).map_err(|e| Fault::new("open the map \"virtuals\"", e))?;
         for name in [FORWARD, END_FLOWS] {
-            classifier(&mut program, name)?
-                .load()
+            let classifier = classifier(&mut program, name)?;
+            load_program(|| classifier.load())
                 .map_err(|e| Fault::new(format!("load the program \"{name}\""), chain(&e)))?;
         }
         let egresses = Memory::of(&folder.join("map-egresses"))?;

@@ -65,6 +65,9 @@ const OF_OTHERS: [&str; 11] = [
     "transfer-encoding",
 ];
 
+/// Fields by which a client knows how to go on after an error (RFC 9110). A page has them, too, unless it sets them itself.
+const OF_ERROR: [&str; 4] = ["www-authenticate", "proxy-authenticate", "allow", "retry-after"];
+
 /// Files of pages, read when a plan comes.
 #[derive(Debug, Default)]
 pub struct ErrorPages {
@@ -225,6 +228,8 @@ pub struct State {
     kept: Vec<Vec<u8>>,
     /// Index of the page that is sent.
     sent: Option<usize>,
+    /// Status of the error and its lines of [`OF_ERROR`].
+    of_error: (u16, Vec<u8>),
     /// Name of the route that was asked.
     asked_route: Option<Arc<str>>,
 }
@@ -349,6 +354,7 @@ impl Filter for Pages {
         let page = &self.pages[at];
         let state = own.get_or_insert_default();
         state.sent = Some(at);
+        state.of_error = (head.status, of_error(head));
         let status = page.status.unwrap_or(head.status);
         let response = match &page.source {
             Content::Body(media_type, body) => Response::page(media_type.to_string(), body.clone()).status(status),
@@ -360,8 +366,13 @@ impl Filter for Pages {
             Content::Route(route, name, path) => {
                 (state.sent, state.asked_route) = (None, Some(name.clone()));
                 let target = path.as_ref().map(|path| path.replace("{status}", &head.status.to_string()).into());
+                let mut lines = self.fields(page, state, cx, head.status);
+                if page.status.is_none_or(|status| status == head.status) {
+                    lines::retain(&mut state.of_error.1, |name, _| !lines::has(&lines, name));
+                    lines.append(&mut state.of_error.1);
+                }
                 let mut fields = Table::default();
-                fields.push_lines(&self.fields(page, state, cx, head.status));
+                fields.push_lines(&lines);
                 let changes = Changes { status: page.status.or(path.is_some().then_some(head.status)), fields };
                 let to = To::Page { route: *route, target };
                 Response::redirected(head.status, InternalRedirect { to, changes })
@@ -391,6 +402,16 @@ impl Pages {
         let set = page.fields.iter().filter(|(name, _)| lines::has(&added, name.as_bytes()));
         set.for_each(|(name, _)| head.fields.leave_out(name));
         head.added.extend_from_slice(&added);
+        let (status, of_error) = &state.of_error;
+        if *status == head.status {
+            for (name, value) in lines::each(of_error) {
+                let is_set =
+                    lines::has(&added, name) || head.fields.kept().any(|(of, _)| of.eq_ignore_ascii_case(name));
+                if !is_set {
+                    append(&[name, b": ", value, b"\r\n"], head.added);
+                }
+            }
+        }
     }
 
     /// Fields of a page for this status, as lines.
@@ -407,6 +428,15 @@ impl Pages {
         cx.core.give_back(text);
         lines
     }
+}
+
+/// Lines of [`OF_ERROR`] of a response.
+fn of_error(head: &ResponseHead<'_, '_, '_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for name in OF_ERROR {
+        head.fields.values(name).for_each(|value| append(&[name.as_bytes(), b": ", value, b"\r\n"], &mut lines));
+    }
+    lines
 }
 
 impl Whole {

@@ -43,8 +43,10 @@ struct Found {
     expression: Arc<Captures>,
     extent: Extent,
     to: Value,
-    /// Query to send before the client's; an empty one drops the client's.
+    /// Query to send before the client's.
     query: Option<Value>,
+    /// True if the client's query is dropped.
+    drops_query: bool,
 }
 
 /// Field with the prefix that was removed.
@@ -63,11 +65,13 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
             (None, Some(path), _) => To::Path(Value::of_request(path, &matched, maps)),
             (None, None, Some((text, extent, to))) => {
                 let expression = captures(text, extent)?;
-                let (to, query) = to.split_query();
+                let kept = to.without_mark();
+                let (to, query) = kept.as_ref().unwrap_or(to).split_query();
                 let value = |template: &_| Value::of_groups(template, &expression, &matched, maps);
                 To::Found(Found {
                     to: value(&to),
                     query: query.as_ref().map(value),
+                    drops_query: kept.is_some(),
                     expression: expression.clone(),
                     extent,
                 })
@@ -209,20 +213,22 @@ impl Found {
 
     /// Appends the query, and the client's behind it.
     fn write_query(&self, source: &Source<'_, '_, '_, '_>, client: &str, out: &mut Vec<u8>) -> Result<(), Failed> {
-        let Some(query) = &self.query else {
-            append(&[client.as_bytes()], out);
-            return Ok(());
-        };
         let start = out.len();
-        out.push(b'?');
-        query.render(source, out)?;
-        if !out[start..].iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
-            return Err(Unsendable::Character.into());
+        if let Some(query) = &self.query {
+            out.push(b'?');
+            query.render(source, out)?;
+            if !out[start..].iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+                return Err(Unsendable::Character.into());
+            }
+            if out.len() == start + 1 {
+                out.truncate(start);
+            }
         }
-        match client.strip_prefix('?') {
-            _ if out.len() == start + 1 => out.truncate(start),
-            Some(client) if !client.is_empty() => append(&[b"&", client.as_bytes()], out),
-            _ => {}
+        match client {
+            _ if self.drops_query => {}
+            client if out.len() == start => append(&[client.as_bytes()], out),
+            "" | "?" => {}
+            client => append(&[b"&", &client.as_bytes()[1..]], out),
         }
         Ok(())
     }
