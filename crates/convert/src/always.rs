@@ -32,7 +32,12 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
             "texts of responses have a charset, and a type that does not depend on the end of the path",
             "endpoints get X-Forwarded-Prefix where a path is shortened; a question mark without a query may be lost",
         ],
-        From::Traefik => &[PATHS, "a final dot of a host is ignored; endpoints do not get X-Replaced-Path"],
+        From::Traefik => &[
+            PATHS,
+            "a path that no other reading makes that of another route is rewritten and forwarded as sent, where Traefik normalises it",
+            "endpoints get X-Forwarded-Prefix where a path is shortened, and no X-Replaced-Path",
+            "changes to fields of responses are made to evenkeel's own errors, too; an empty path at endpoints is /",
+        ],
         From::Caddy => &[
             PATHS,
             "a path that another reading makes the path of another route is forwarded in normal form, and a rewrite of one with `..` gets a 400",
@@ -45,7 +50,7 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         From::Envoy => &[
             PATHS,
             "Server is the endpoint's, and x-envoy fields and X-Request-Id are not added, where Envoy writes them",
-            "hosts are compared without their port and a final dot; endpoints get X-Forwarded-Prefix",
+            "hosts are compared without port and final dot; normalised paths are forwarded as sent, unless readings choose different routes",
         ],
     };
     ALL.iter().chain(own).copied()

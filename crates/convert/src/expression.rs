@@ -1,8 +1,9 @@
 //! Regular expressions of paths: written as fixed text, text at the start or at the end where they are nothing else, and
 //! otherwise as an expression for the whole path in the dialect of evenkeel.
 
-use crate::model::Test;
+use crate::model::{Test, escape};
 use evenkeel_config::plan::{Expression, Extent, captures};
+use std::borrow::Cow;
 use std::cell::Cell;
 
 /// Returns the alternatives of an expression that may match anywhere in a path, or the reason why it cannot be written.
@@ -58,6 +59,48 @@ pub(crate) fn foreign(regex: &str) -> Result<(), &'static str> {
         return Err("it refers back to a group or is possessive, which needs backtracking");
     }
     Ok(())
+}
+
+/// An expression without a negative look-ahead for fixed texts at its end, such as `/\.(?!well-known)`: the texts that may
+/// follow are written out. Others stay as they are.
+pub(crate) fn without_lookahead(regex: &str) -> Cow<'_, str> {
+    let written = || {
+        let (before, rest) = regex.split_once("(?!").filter(|(before, _)| !is_escaped(before))?;
+        let (inner, after) = rest.split_once(')')?;
+        let texts = inner.split('|').map(literal).collect::<Option<Vec<String>>>()?;
+        let is_short = texts.iter().map(String::len).sum::<usize>() <= LOOKAHEAD;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let other = other_than(&texts).filter(|_| is_short)?;
+        Some(match after {
+            "" | ".*" | ".*$" => format!("{before}{other}{after}"),
+            "(.*)" | "(.*)$" => format!("{before}({other}.*){}", &after[4..]),
+            _ => return None,
+        })
+    };
+    written().map_or(Cow::Borrowed(regex), Cow::Owned)
+}
+
+/// Longest texts of a look-ahead that are written out, together, in bytes.
+const LOOKAHEAD: usize = 100;
+
+/// Expression for the beginning of a text that begins with none of these; `None` if each text does.
+fn other_than(texts: &[&str]) -> Option<String> {
+    if texts.contains(&"") {
+        return None;
+    }
+    let mut firsts: Vec<char> = texts.iter().filter_map(|text| text.chars().next()).collect();
+    firsts.sort_unstable();
+    firsts.dedup();
+    let class: String =
+        firsts.iter().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("\\{c}") }).collect();
+    let mut all = format!("(?:$|[^{class}]");
+    for first in firsts {
+        let rests: Vec<&str> = texts.iter().filter_map(|text| text.strip_prefix(first)).collect();
+        if let Some(rest) = other_than(&rests) {
+            all += &format!("|{}{rest}", escape(&first.to_string()));
+        }
+    }
+    Some(all + ")")
 }
 
 /// True if the text ends in a backslash that escapes the next character.
@@ -158,6 +201,26 @@ fn literal(regex: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_ahead_for_fixed_texts_at_the_end_is_written_out() {
+        for (regex, fits, others) in [
+            (
+                "/\\.(?!well-known)",
+                &["/.git", "/.", "/.wellknown", "/.well-known/.x", "/.w"][..],
+                &["/.well-known/x", "/a"][..],
+            ),
+            ("^/(?!api|app/)(.*)$", &["/", "/ap", "/app", "/apx", "/x/api"], &["/api", "/apix", "/app/"]),
+            ("(?i)^/a(?!b).*", &["/a", "/Ac"], &["/aB"]),
+        ] {
+            let regex = without_lookahead(regex);
+            assert!(foreign(&regex).is_ok(), "{regex}");
+            fits.iter().for_each(|path| assert_eq!(finds(&regex, path), Some(true), "{regex} {path}"));
+            others.iter().for_each(|path| assert_eq!(finds(&regex, path), Some(false), "{regex} {path}"));
+        }
+        assert_eq!(filled("{1}", &without_lookahead("^/(?!api)(.*)$"), "/shop/x"), "shop/x");
+        assert_eq!(without_lookahead("^/(?!a)b"), "^/(?!a)b");
+    }
 
     #[test]
     fn simple_expressions_become_text() {

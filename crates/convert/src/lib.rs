@@ -98,6 +98,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     close_without_routes(&mut target);
     leave_listeners_out(&mut target);
     name_apart(&mut target);
+    name_hosts_of_loops(&mut target);
     read_paths(&mut target, from);
     comment_once(&mut target);
     if ledger.has_decisions() {
@@ -160,6 +161,19 @@ fn leave_listeners_out(target: &mut Target) {
         };
         if names_all {
             route.matching.conds.retain(|cond| cond.key != Key::Listener);
+        }
+    }
+}
+
+/// Names the host in redirects to the path of their own route: `check` takes them for a mistake, and the original sends them.
+fn name_hosts_of_loops(target: &mut Target) {
+    for route in &mut target.routes {
+        let model::Action::Redirect(to) = &mut route.action else { continue };
+        let stays = [key!("scheme"), key!("host"), key!("port")].into_iter().all(|key| !to.has(key));
+        let path = to.text(key!("path")).map(str::to_string);
+        let is_own = matches!(route.matching.only_path(), Some(Test::OneOf(paths)) if paths.first() == path.as_ref());
+        if stays && is_own {
+            to.put(key!("host"), "{host}");
         }
     }
 }

@@ -73,11 +73,14 @@ impl Place {
         match self {
             Place::Moved { strip, add } => match (behind(add, prefix), behind(prefix, add)) {
                 (Some(rest), _) if !add.is_empty() => {
-                    Some((None, Place::Moved { strip: strip.clone(), add: rest.to_string() }))
+                    let slash = if rest.is_empty() || rest.starts_with('/') { "" } else { "/" };
+                    Some((None, Place::Moved { strip: strip.clone(), add: format!("{slash}{rest}") }))
                 }
                 (_, Some(rest)) => {
-                    let strip = format!("{strip}{rest}");
-                    Some((begins(strip.clone()), Place::Moved { strip, add: String::new() }))
+                    let start = format!("{strip}{rest}");
+                    // The rest of a path gets a slash at its beginning.
+                    let strip = start.trim_end_matches('/').to_string();
+                    Some((begins(start), Place::Moved { strip, add: String::new() }))
                 }
                 _ => None,
             },
@@ -113,7 +116,9 @@ impl Place {
             Place::Moved { strip, add } if strip.is_empty() && add.is_empty() && query.is_none() => {}
             Place::Moved { strip, add } => match add.is_empty() {
                 true => found(format!("(?i){}/?(.*)", escape(strip)), "/{1}".to_string()),
-                false => found(format!("(?i){}(.*)", escape(strip)), format!("{}{{1}}", braced(add))),
+                false if strip.is_empty() => found("(.*)".to_string(), format!("{}{{1}}", braced(add))),
+                // The rest of a path gets a slash before more is put in front of it.
+                false => found(format!("(?i){}/?(.*)", escape(strip)), format!("{}/{{1}}", braced(add))),
             },
             Place::Fixed(path) if query.is_some() => found(".*".to_string(), braced(path)),
             Place::Fixed(path) => drop(set.put(key!("rewrite.path"), braced(path))),

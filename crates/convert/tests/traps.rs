@@ -202,7 +202,7 @@ fn the_limit_of_bodies_that_no_line_states_is_written() {
 #[test]
 fn a_password_protects_what_it_protected() {
     let auth = converted(
-        "userlist u\n user a password x\nfrontend in\n bind :80\n http-request auth if { path_beg /ops/ } !{ http_auth(u) }\n \
+        "userlist u\n user a password x\nfrontend in\n mode http\n bind :80\n http-request auth if { path_beg /ops/ } !{ http_auth(u) }\n \
          use_backend ops if { path_beg /ops/ }\n default_backend rest\nbackend ops\n http-request replace-path ^/ops/(.*) /\\1\n \
          server o 10.0.0.1:80\nbackend rest\n server r 10.0.0.2:80\n",
     );

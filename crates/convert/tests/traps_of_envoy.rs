@@ -41,12 +41,15 @@ fn a_field_that_envoy_adds_only_if_it_is_absent_is_not_added_to_others() {
             r#"{"match": {"prefix": "/"}, "route": {"cluster": "a"}}"#,
         )
     };
-    let absent = add("ADD_IF_ABSENT");
-    assert!(!absent.toml.contains("X-Tier"), "{}", absent.toml);
-    changes(&absent.report, "append_action ADD_IF_ABSENT has no counterpart");
+    let when = |is_there: bool, change: &str| {
+        format!(
+            "edits = [{{ when = {{ header = {{ x-tier = {{ present = {is_there} }} }} }}, {change} = {{ X-Tier = \"free\" }} }}]"
+        )
+    };
+    has(&add("ADD_IF_ABSENT"), &when(false, "add"));
+    has(&add("OVERWRITE_IF_EXISTS"), &when(true, "set"));
     has(&add("APPEND_IF_EXISTS_OR_ADD"), "request_headers = { add = { X-Tier = \"free\" } }");
     has(&add("OVERWRITE_IF_EXISTS_OR_ADD"), "request_headers = { set = { X-Tier = \"free\" } }");
-    has(&add("OVERWRITE_IF_EXISTS"), "request_headers = { remove = [\"X-Tier\"] }");
 }
 
 #[test]
@@ -211,7 +214,8 @@ fn filters_of_envoy_that_are_optional_or_unknown_are_reported() {
         let config = r#""typed_config": {"@type": "t/envoy.extensions.filters.http.x.v3.X", "requests": 7}"#;
         envoy_with(&envoy_chain(&envoy_manager(&format!(r#"{{"name": "{name}", {config} {more}}}"#), "")), "")
     };
-    changes(&filter("limits", r#", "is_optional": true"#).report, "\"limits\" is not kept");
+    changes(&filter("istio.stats", r#", "is_optional": true"#).report, "\"istio.stats\" is not kept");
+    has(&filter("limits", r#", "is_optional": true"#), "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
     has(
         &filter("envoy.filters.http.rbac", r#", "is_optional": true"#),
         "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }",

@@ -1,12 +1,12 @@
 //! Action of a route: the clusters that get its requests, or a response by evenkeel itself.
 
-use crate::headers;
 use crate::matching::share;
 use crate::node::{Node, TIME_MAX};
+use crate::prefix::Replacement;
 use crate::retry::retry;
+use crate::values::escaped;
 use evenkeel_config::plan::{
-    Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
-    compile_regex,
+    Action, HashKey, Match, Mirror, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template, compile_regex,
 };
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub struct Acting {
     pub mirrors: Vec<String>,
     /// Parts of requests that choose an endpoint of a cluster that hashes.
     pub hash: Vec<HashKey>,
+    /// Replaced beginning of paths.
+    pub prefix: Option<Replacement>,
     /// Filters, time limits and retries.
     pub route: Route,
 }
@@ -51,17 +53,30 @@ pub struct Inherited<'n, 'a> {
     pub retry: Option<&'n Node<'a>>,
 }
 
-/// Returns the action of a `Route`. If its prefix is replaced, the match becomes a match by segment.
+/// Returns the action of a `Route`, whose `match` is `of_match`.
 ///
 /// # Errors
 /// The field that no route of a plan can have.
-pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -> Result<Acting, String> {
+pub fn action(
+    node: &Node<'_>,
+    of_match: &Node<'_>,
+    matching: &Match,
+    inherited: &Inherited<'_, '_>,
+) -> Result<Acting, String> {
     if let Some(to) = node.node("route") {
-        return forward(to, matching, inherited).map_err(|why| format!("route: {why}"));
+        return forward(to, of_match, matching, inherited).map_err(|why| format!("route: {why}"));
     }
     let answer = if let Some(to) = node.node("redirect") {
         // Without a part of its target it would lead back to itself.
-        Action::Redirect(to.whole(redirect(to, matching)).map_err(|why| format!("redirect: {why}"))?)
+        let read = to.whole(redirect(to, of_match, matching)).map_err(|why| format!("redirect: {why}"))?;
+        let (redirect, prefix) = read;
+        if prefix.is_none()
+            && redirect
+                == (Redirect { status: redirect.status, keep_query: redirect.keep_query, ..Redirect::default() })
+        {
+            return Err("redirect: it leads back to where it comes from".to_owned());
+        }
+        return Ok(Acting { prefix, ..answering(Action::Redirect(redirect)) });
     } else if let Some(to) = node.node("direct_response") {
         Action::Respond(respond(to).map_err(|why| format!("direct_response: {why}"))?)
     } else {
@@ -72,10 +87,16 @@ pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '
 
 /// A route with a response by evenkeel itself.
 pub fn answering(action: Action) -> Acting {
-    Acting { to: To::Answer(action), missing: 503, mirrors: Vec::new(), hash: Vec::new(), route: Route::default() }
+    let (to, route) = (To::Answer(action), Route::default());
+    Acting { to, missing: 503, mirrors: Vec::new(), hash: Vec::new(), prefix: None, route }
 }
 
-fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -> Result<Acting, String> {
+fn forward(
+    to: &Node<'_>,
+    of_match: &Node<'_>,
+    matching: &Match,
+    inherited: &Inherited<'_, '_>,
+) -> Result<Acting, String> {
     let destination = match (to.text("cluster"), to.node("weighted_clusters")) {
         (Some(cluster), _) if !cluster.is_empty() => To::Cluster(cluster.to_owned()),
         (_, Some(weighted)) => clusters(weighted)?,
@@ -98,12 +119,9 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     }
     let policy = to.node("retry_policy").or(inherited.retry);
     route.retry = retry(policy, route.timeouts.request)?;
-    if let Some(prefix) = to.text("prefix_rewrite").filter(|prefix| !prefix.is_empty()) {
-        if let PathPattern::StartsWith(_) = matching.path {
-            to.differs("a prefix is replaced by segment: /x takes no /xy, and slashes are not doubled");
-        }
-        route.filters.rewrite = to.part_of("prefix_rewrite", rewrite(prefix, matching))?.flatten();
-    }
+    let prefix = to.text("prefix_rewrite").filter(|prefix| !prefix.is_empty());
+    let replaced = prefix.map(|prefix| to.part_of("prefix_rewrite", Replacement::of(prefix, of_match, matching)));
+    let prefix = replaced.transpose()?.flatten().flatten();
     if let Some(substitute) = to.node("regex_rewrite") {
         route.filters.rewrite = to.part_of("regex_rewrite", found(substitute))?;
     }
@@ -125,7 +143,7 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     if hash.len() > 1 {
         to.differs("hash_policy: the second key is hashed where a request does not have the first, and no further key");
     }
-    Ok(Acting { to: destination, missing, mirrors, hash, route })
+    Ok(Acting { to: destination, missing, mirrors, hash, prefix, route })
 }
 
 /// Checks that no protocol but WebSocket may take a connection over.
@@ -172,24 +190,6 @@ pub fn scaled(all: Vec<(String, u64)>, of: &Node<'_>) -> Vec<(String, u32)> {
     all.into_iter().map(|(name, weight)| (name, u32::try_from(scaled(weight)).unwrap_or(u32::MAX))).collect()
 }
 
-/// Rewriting that replaces a prefix. Prefixes are replaced by segment: `/x` takes no `/xy`.
-fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String> {
-    let new = prefix.trim_end_matches('/');
-    let new = headers::path(if new.is_empty() { "/" } else { new });
-    match &matching.path {
-        PathPattern::Any if matching.criteria.regex.is_some() => {
-            Err("prefix_rewrite: the route matches by a regular expression".to_owned())
-        }
-        PathPattern::Any if prefix == "/" => Ok(None),
-        PathPattern::Any | PathPattern::Prefix(_) => Ok(Some(Rewrite { prefix: Some(new), ..Rewrite::default() })),
-        PathPattern::StartsWith(_) => {
-            by_segment(matching);
-            Ok(Some(Rewrite { prefix: Some(new), ..Rewrite::default() }))
-        }
-        PathPattern::Pattern(_) => Ok(Some(Rewrite { path: Some(headers::path(prefix)), ..Rewrite::default() })),
-    }
-}
-
 /// Rewriting of the parts of a path that an expression matches.
 fn found(substitute: &Node<'_>) -> Result<Rewrite, String> {
     let search = substitute.node("pattern").and_then(|pattern| pattern.text("regex")).unwrap_or_default();
@@ -200,13 +200,6 @@ fn found(substitute: &Node<'_>) -> Result<Rewrite, String> {
     let to = Template::of_groups(substitute.text("substitution").unwrap_or_default(), '\\', search);
     let to = to.map_err(|why| format!("regex_rewrite: {why}"))?;
     Ok(Rewrite { search: Some(search.into()), to: Some(to), ..Rewrite::default() })
-}
-
-fn by_segment(matching: &mut Match) {
-    if let PathPattern::StartsWith(text) = &matching.path {
-        let path = crate::matching::braced(text.trim_end_matches('/')).into_owned();
-        matching.path = if path.is_empty() { PathPattern::Any } else { PathPattern::Prefix(path) };
-    }
 }
 
 /// The copies of a route, with the clusters that get them.
@@ -256,7 +249,7 @@ fn hash_key(policy: &Node<'_>) -> Result<HashKey, String> {
     }
 }
 
-fn redirect(to: &Node<'_>, matching: &mut Match) -> Result<Redirect, String> {
+fn redirect(to: &Node<'_>, of_match: &Node<'_>, matching: &Match) -> Result<(Redirect, Option<Replacement>), String> {
     let is_set = |name| to.text(name).filter(|text| !text.is_empty());
     let mut redirect = Redirect { keep_query: !to.flag("strip_query"), ..Redirect::default() };
     redirect.status = match to.number("response_code") {
@@ -275,18 +268,42 @@ fn redirect(to: &Node<'_>, matching: &mut Match) -> Result<Redirect, String> {
     };
     redirect.host = is_set("host_redirect").map(Template::literal);
     redirect.port = u16::try_from(to.number("port_redirect")).ok().filter(|port| *port > 0);
-    if let Some(path) = is_set("path_redirect") {
-        if path.contains(['?', '#']) {
-            return Err(format!("path_redirect {path:?} has a query"));
+    match is_set("path_redirect") {
+        Some(path) if path.contains('#') || !path.starts_with('/') => {
+            return Err(format!("path_redirect {path:?} is not a path"));
         }
-        redirect.path = Some(headers::path(path));
+        // The query replaces that of the client.
+        Some(path) if path.contains('?') => redirect = with_query(path, &redirect)?,
+        Some(path) => redirect.path = Some(Template::literal(path)),
+        None => {}
     }
-    if let Some(prefix) = is_set("prefix_rewrite")
-        && let Some(Rewrite { prefix, path, .. }) = rewrite(prefix, matching)?
-    {
-        (redirect.prefix, redirect.path) = (prefix, path.or(redirect.path));
+    let prefix = is_set("prefix_rewrite").map(|prefix| Replacement::of(prefix, of_match, matching)).transpose()?;
+    let prefix = prefix.flatten();
+    if redirect.path.is_none() && prefix.as_ref().is_some_and(Replacement::may_double_slashes) {
+        to.differs(
+            "a redirect to a path that begins with two slashes gets a 400, as browsers take it for another host",
+        );
     }
-    Ok(redirect)
+    Ok((redirect, prefix))
+}
+
+/// A redirect to a path with a query: a whole URL, or the path alone.
+fn with_query(path: &str, redirect: &Redirect) -> Result<Redirect, String> {
+    let Redirect { scheme, host, port, status, .. } = redirect;
+    let mut to = String::new();
+    if scheme.is_some() || host.is_some() || port.is_some() {
+        let scheme = match scheme {
+            Some(Scheme::Https) => "https",
+            Some(Scheme::Http) => "http",
+            None => "{scheme}",
+        };
+        let host = host.as_ref().map_or_else(|| "{host}".to_owned(), ToString::to_string);
+        let port = port.map_or(String::new(), |port| format!(":{port}"));
+        to = format!("{scheme}://{host}{port}");
+    }
+    to.push_str(&escaped(path));
+    let to = Template::of_field(&to, false).map_err(|why| format!("path_redirect: {why}"))?;
+    Ok(Redirect { status: *status, to: Some(to), ..Redirect::default() })
 }
 
 fn respond(to: &Node<'_>) -> Result<Respond, String> {

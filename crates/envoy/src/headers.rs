@@ -1,31 +1,57 @@
 //! Changes of fields of requests and responses. See [`Changes`].
+//!
+//! Envoy applies the changes of a route, a virtual host and a route configuration one after the other. Each of the three
+//! removes fields, overwrites fields and adds fields. Values and conditions are about the fields that are there after
+//! the removals. Where no change depends on a field, this is one table of a plan. Else it is a list of edits.
 
+use crate::formats::{Value, values};
 use crate::node::Node;
-use evenkeel_config::plan::{RequestHeaders, ResponseHeaders, Template, Variable, add_field};
+use crate::values::{Named, add, present};
+use evenkeel_config::plan::{
+    Match, RequestEdit, RequestHeaders, ResponseEdit, ResponseHeaders, ResponseWhen, Template, add_field,
+};
 use std::sync::Arc;
 
-/// Changes of a route, its virtual host and its route configuration, in the order in which Envoy applies them.
+/// Changes of a route, a virtual host or a route configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    pub request: RequestHeaders,
-    pub response: ResponseHeaders,
+    pub request: Fields,
+    pub response: Fields,
 }
 
-/// Values that become a variable of the plan.
-const VARIABLES: [(&str, Variable); 6] = [
-    ("%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
-    ("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
-    ("%REQ(:METHOD)%", Variable::Method),
-    ("%REQ(:AUTHORITY)%", Variable::Host),
-    ("%REQ(:PATH)%", Variable::RequestUri),
-    ("%DOWNSTREAM_TLS_VERSION%", Variable::TlsVersion),
-];
+/// Changes of the fields of requests, or of responses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields {
+    remove: Vec<Arc<str>>,
+    entries: Vec<Entry>,
+}
 
-/// Field names, each with the value that is set or added.
-type Values = Vec<(Arc<str>, Template)>;
+/// A field that is added or overwritten.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    name: Arc<str>,
+    /// Alternatives, of which at most one applies.
+    values: Vec<Value>,
+    overwrites: bool,
+    /// Condition on fields of the name.
+    if_present: Option<bool>,
+}
+
+/// Field names, each with the value that is set.
+type Set = Vec<(Arc<str>, Template)>;
 
 /// Field names, each with the values that are added.
 type Added = Vec<(Arc<str>, Vec<Template>)>;
+
+/// A step of changes, with its conditions on fields of the message and on fields of the request.
+#[derive(Default)]
+struct Step {
+    of_message: Named,
+    of_request: Named,
+    remove: Vec<Arc<str>>,
+    set: Set,
+    add: Added,
+}
 
 impl Changes {
     /// Reads the changes of a route, a virtual host or a route configuration.
@@ -37,67 +63,168 @@ impl Changes {
         let Changes { request, response } = &mut changes;
         request.remove = node.texts("request_headers_to_remove").map(Arc::from).collect();
         for option in node.nodes("request_headers_to_add") {
-            let read = add(option, &mut request.set, &mut request.add);
+            let read = request.add(option, false);
             if option.part(read).map_err(|why| format!("request_headers_to_add: {why}"))?.is_none() {
                 request.remove.extend(withheld(option));
             }
         }
         for option in node.nodes("response_headers_to_add") {
-            let read = add(option, &mut response.set, &mut response.add);
+            let read = response.add(option, true);
             option.part(read).map_err(|why| format!("response_headers_to_add: {why}"))?;
         }
         response.remove = node.texts("response_headers_to_remove").map(Arc::from).collect();
         Ok(changes)
     }
+}
 
-    /// Adds the changes that are applied after these.
-    pub fn then(&self, later: &Changes) -> Changes {
-        let mut all = self.clone();
-        let is_gone = |name: &Arc<str>, removed: &[Arc<str>], set: &Values| {
-            let names = removed.iter().chain(set.iter().map(|(name, _)| name));
-            names.into_iter().any(|other| other.eq_ignore_ascii_case(name))
+/// The changes of these levels, the first to be applied first.
+pub fn of_requests(levels: &[&Fields]) -> RequestHeaders {
+    if let Some(Step { remove, set, add, .. }) = joined(levels) {
+        return RequestHeaders { remove, set, add, ..RequestHeaders::default() };
+    }
+    let edits = levels.iter().flat_map(|level| level.steps(false)).map(|step| {
+        let Step { of_message, of_request, remove, set, add, .. } = step;
+        let mut when = Match::all();
+        when.criteria.headers = of_message.into_iter().chain(of_request).collect();
+        RequestEdit { when, remove, set, add, ..RequestEdit::default() }
+    });
+    RequestHeaders { edits: edits.collect(), ..RequestHeaders::default() }
+}
+
+/// The changes of these levels, the first to be applied first.
+pub fn of_responses(levels: &[&Fields]) -> ResponseHeaders {
+    if let Some(Step { remove, set, add, .. }) = joined(levels) {
+        return ResponseHeaders { remove, set, add, ..ResponseHeaders::default() };
+    }
+    let edits = levels.iter().flat_map(|level| level.steps(true)).map(|step| {
+        let Step { of_message, of_request, remove, set, add, .. } = step;
+        let mut when = ResponseWhen { headers: of_message, ..ResponseWhen::default() };
+        when.request.criteria.headers = of_request;
+        ResponseEdit { when, remove, set, add, ..ResponseEdit::default() }
+    });
+    ResponseHeaders { edits: edits.collect(), ..ResponseHeaders::default() }
+}
+
+impl Fields {
+    /// Removes these fields.
+    pub fn without(names: &[Arc<str>]) -> Fields {
+        Fields { remove: names.to_vec(), entries: Vec::new() }
+    }
+
+    fn add(&mut self, option: &Node<'_>, of_responses: bool) -> Result<(), String> {
+        let header = option.node("header").ok_or("an entry has no header")?;
+        let (name, format) = (header.text("key").unwrap_or_default(), header.text("value").unwrap_or_default());
+        let appends = option.wrapped("append");
+        let (overwrites, if_present) = match option.number("append_action") {
+            0 => (appends == Some(0), None),
+            1 => (false, Some(false)),
+            2 => (true, None),
+            3 => (true, Some(true)),
+            _ => return Err(format!("{name:?}: append_action {}", option.word("append_action"))),
         };
-        // A field that is removed or overwritten later is not added before.
-        all.request.set.retain(|(name, _)| !is_gone(name, &later.request.remove, &Vec::new()));
-        all.request.add.retain(|(name, _)| !is_gone(name, &later.request.remove, &later.request.set));
-        all.response.set.retain(|(name, _)| !is_gone(name, &later.response.remove, &Vec::new()));
-        all.response.add.retain(|(name, _)| !is_gone(name, &later.response.remove, &later.response.set));
-        for (ours, theirs) in [(&mut all.request.set, &later.request.set), (&mut all.response.set, &later.response.set)]
-        {
-            theirs.iter().for_each(|(name, value)| replace(ours, name, value));
+        let values = values(format, of_responses).ok_or_else(|| format!("{name:?}: {format:?} has no counterpart"))?;
+        if values.is_empty() && option.flag("keep_empty_value") {
+            return Err(format!("{name:?}: a field without a value is not sent"));
         }
-        for (ours, theirs) in [(&mut all.request.add, &later.request.add), (&mut all.response.add, &later.response.add)]
-        {
-            for (name, values) in theirs {
-                values.iter().for_each(|value| add_field(ours, name, value.clone()));
+        let depends = |entry: &Entry| entry.if_present.is_some();
+        let entry = Entry { name: name.into(), values, overwrites, if_present };
+        let mut same = self.entries.iter().filter(|other| other.name.eq_ignore_ascii_case(name)).peekable();
+        if same.peek().is_some() && (depends(&entry) || same.any(depends)) {
+            return Err(format!("{name:?}: one of two changes of the field depends on whether it is there"));
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// True if no change depends on a field.
+    fn is_plain(&self) -> bool {
+        self.entries.iter().all(|entry| {
+            entry.if_present.is_none()
+                && entry.values.iter().all(|value| value.when.is_empty() && value.template.variables().all(is_fixed))
+        })
+    }
+
+    /// The changes as steps that are applied one after the other.
+    fn steps(&self, of_responses: bool) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if !self.remove.is_empty() {
+            steps.push(Step { remove: self.remove.clone(), ..Step::default() });
+        }
+        // Values are those before the changes of the level.
+        let reads = |entry: &Entry, name: &str| {
+            !of_responses
+                && entry.values.iter().any(|value| value.when.iter().any(|(of, _)| of.eq_ignore_ascii_case(name)))
+        };
+        let mut left: Vec<&Entry> = self.entries.iter().collect();
+        while !left.is_empty() {
+            let is_free =
+                |at: &usize| left.iter().enumerate().all(|(n, other)| n == *at || !reads(other, &left[*at].name));
+            // Fields that overwrite are first, as in Envoy.
+            let free: Vec<usize> = (0..left.len()).filter(is_free).collect();
+            let next = free.iter().find(|at| left[**at].overwrites).or(free.first()).copied().unwrap_or(0);
+            steps.extend(left.remove(next).steps(of_responses));
+        }
+        steps
+    }
+}
+
+/// True for a variable that changes of fields do not change.
+fn is_fixed(variable: &evenkeel_config::plan::Variable) -> bool {
+    !matches!(variable, evenkeel_config::plan::Variable::Header(_))
+}
+
+impl Entry {
+    fn steps(&self, of_responses: bool) -> Vec<Step> {
+        let one = |value: &Value| {
+            let mut step = Step { of_request: value.when.clone(), ..Step::default() };
+            if let Some(is_there) = self.if_present {
+                let side = if of_responses { &mut step.of_message } else { &mut step.of_request };
+                // An alternative for requests without the field is none for those with it.
+                add(side, &self.name.to_ascii_lowercase(), present(is_there)).ok()?;
+            }
+            match self.overwrites {
+                true => step.set.push((self.name.clone(), value.template.clone())),
+                false => step.add.push((self.name.clone(), vec![value.template.clone()])),
+            }
+            Some(step)
+        };
+        // The steps after it see the field that it changes, so the alternative without the field is last.
+        let mut steps: Vec<Step> = self.values.iter().filter_map(one).collect();
+        let of_own = |step: &Step| {
+            let own = step.of_request.iter().find(|(name, _)| name.eq_ignore_ascii_case(&self.name));
+            own.is_some_and(|(_, expected)| expected.present == Some(false))
+        };
+        steps.sort_by_key(|step| of_own(step));
+        steps
+    }
+}
+
+/// All changes as a single step; `None` if some depend on fields.
+fn joined(levels: &[&Fields]) -> Option<Step> {
+    let mut all = Step::default();
+    for level in levels {
+        if !level.is_plain() {
+            return None;
+        }
+        let is = |name: &Arc<str>, other: &Arc<str>| name.eq_ignore_ascii_case(other);
+        let entries = || level.entries.iter().flat_map(|entry| entry.values.iter().map(move |value| (entry, value)));
+        let overwritten = |name: &Arc<str>| entries().any(|(entry, _)| entry.overwrites && is(&entry.name, name));
+        let removed = |name: &Arc<str>| level.remove.iter().any(|other| is(name, other));
+        // A field that is removed or overwritten later is not added before.
+        all.set.retain(|(name, _)| !removed(name));
+        all.add.retain(|(name, _)| !removed(name) && !overwritten(name));
+        for (entry, value) in entries() {
+            let template = value.template.clone();
+            match all.set.iter_mut().find(|(name, _)| entry.overwrites && is(name, &entry.name)) {
+                Some((_, before)) => *before = template,
+                None if entry.overwrites => all.set.push((entry.name.clone(), template)),
+                None => add_field(&mut all.add, &entry.name, template),
             }
         }
-        let more = |ours: &mut Vec<Arc<str>>, theirs: &[Arc<str>]| {
-            let new: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).cloned().collect();
-            ours.extend(new);
-        };
-        more(&mut all.request.remove, &later.request.remove);
-        more(&mut all.response.remove, &later.response.remove);
-        all
+        let new: Vec<_> = level.remove.iter().filter(|name| !all.remove.contains(name)).cloned().collect();
+        all.remove.extend(new);
     }
-}
-
-fn replace(ours: &mut Values, name: &Arc<str>, value: &Template) {
-    match ours.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
-        Some((_, before)) => *before = value.clone(),
-        None => ours.push((name.clone(), value.clone())),
-    }
-}
-
-fn put(ours: &mut Values, name: &Arc<str>, value: &Template) -> Result<(), String> {
-    match ours.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
-        Some((_, before)) if before == value => Ok(()),
-        Some(_) => Err(format!("the field {name:?} is set twice")),
-        None => {
-            ours.push((name.clone(), value.clone()));
-            Ok(())
-        }
-    }
+    Some(all)
 }
 
 /// Fields of requests that evenkeel always sets itself.
@@ -114,36 +241,4 @@ fn withheld(option: &Node<'_>) -> Option<Arc<str>> {
     }
     option.differs(format!("{name:?} of a client is removed"));
     Some(name.into())
-}
-
-fn add(option: &Node<'_>, set: &mut Values, added: &mut Added) -> Result<(), String> {
-    let header = option.node("header").ok_or("an entry has no header")?;
-    let (name, value) = (header.text("key").unwrap_or_default(), header.text("value").unwrap_or_default());
-    let appends = option.wrapped("append");
-    let overwrites = match option.number("append_action") {
-        0 => appends == Some(0),
-        2 => true,
-        _ => return Err(format!("{name:?}: append_action {} has no counterpart", option.word("append_action"))),
-    };
-    let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
-    if overwrites {
-        added.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-        return put(set, &name.into(), &template);
-    }
-    add_field(added, &name.into(), template);
-    Ok(())
-}
-
-/// Value as a template; `None` if it has commands that are not known.
-fn template(value: &str) -> Option<Template> {
-    if let Some((_, variable)) = VARIABLES.iter().find(|(text, _)| *text == value) {
-        return Template::of_variable(variable);
-    }
-    let plain = value.replace("%%", "");
-    (!plain.contains('%')).then(|| Template::literal(&value.replace("%%", "%")))
-}
-
-/// Template for a path that stays as it is.
-pub fn path(text: &str) -> Template {
-    Template::literal(text)
 }

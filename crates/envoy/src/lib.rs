@@ -4,24 +4,27 @@
 //! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads it from protobuf; readers of files build it
 //!    themselves. Unread fields of a resource are refused; unread fields of a file are reported.
 //! 2. [`listener`], [`route`] and [`cluster`] each translate a kind of resource. Parts of resources: [`matching`],
-//!    `action`, `headers`, `retry`, `checks`, [`assignment`], `spelling` and `tls`. `order` sorts routes, `names` forms
+//!    [`values`], [`action`], `headers`, `formats`, `retry`, `checks`, [`assignment`], `spelling` and `tls`. `order` sorts routes, `names` forms
 //!    their names.
 //! 3. [`plan`]: resources in use, as listeners, routes and pools.
 #![forbid(unsafe_code)]
 
-// Order: plan, listener, route, action, cluster, checks, assignment, tls, retry, headers, spelling, order, names,
-// matching, wire, node, testing, schema
-mod action;
+// Order: plan, listener, route, prefix, action, cluster, checks, assignment, tls, retry, headers, formats, spelling, order, names,
+// pairs, matching, values, wire, node, testing, schema
+pub mod action;
 pub mod assignment;
 mod checks;
 pub mod cluster;
+mod formats;
 mod headers;
 pub mod listener;
 pub mod matching;
 mod names;
 pub mod node;
 mod order;
+pub mod pairs;
 pub mod plan;
+mod prefix;
 mod retry;
 pub mod route;
 pub mod schema;
@@ -29,4 +32,5 @@ mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tls;
+pub mod values;
 pub mod wire;

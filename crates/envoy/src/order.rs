@@ -1,7 +1,7 @@
 //! Routes in the order of Envoy, where the first that matches wins, as routes of a plan, where the most specific wins. See
 //! [`settle`].
 
-use crate::matching::{are_apart, both, covers, takes_all};
+use crate::pairs::{are_apart, both, covers, takes_all};
 use evenkeel_config::plan::Match;
 use std::cmp::Ordering;
 

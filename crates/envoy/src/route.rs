@@ -1,11 +1,11 @@
 //! Route configurations: virtual hosts and their routes, in the order of a plan. See [`RouteConfiguration`].
 
 use crate::action::{Acting, Inherited, To, action, answering};
-use crate::headers::Changes;
+use crate::headers::{self, Changes, Fields};
 use crate::matching::{host, matching, path_alone};
 use crate::node::Node;
 use crate::order::settle;
-use evenkeel_config::plan::{Action, HostPattern, Match, PathPattern, Redirect, Scheme};
+use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,20 +46,17 @@ impl RouteConfiguration {
     /// The field that cannot be kept, with its place.
     pub fn of(node: &Node<'_>) -> Result<RouteConfiguration, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
-        let mut changes = Changes::of(node)?;
         // No client of such a listener is internal: it has no proxies in front that it trusts.
         let internal: Vec<Arc<str>> = node.texts("internal_only_headers").map(Arc::from).collect();
-        for field in &internal {
-            if !changes.request.remove.iter().any(|other| other.eq_ignore_ascii_case(field)) {
-                changes.request.remove.push(field.clone());
-            }
-        }
+        let first = Fields::without(&internal);
+        let changes = Changes::of(node)?;
         let specific_wins = node.flag("most_specific_header_mutations_wins");
         let mirrors: Vec<_> = node.nodes("request_mirror_policies").collect();
         let mut hosts = Vec::new();
         let (mut names, mut domains) = (BTreeSet::new(), BTreeMap::new());
         for host in node.nodes("virtual_hosts") {
-            let read = virtual_host(host, &changes, specific_wins, &mirrors).and_then(|read| {
+            let around = Around { internal: &first, whole: &changes, specific_wins };
+            let read = virtual_host(host, &around, &mirrors).and_then(|read| {
                 if let Some(field) =
                     read.matched().find(|name| internal.iter().any(|field| field.eq_ignore_ascii_case(name)))
                 {
@@ -120,12 +117,16 @@ impl VirtualHost {
     }
 }
 
-fn virtual_host(
-    node: &Node<'_>,
-    whole: &Changes,
+/// Changes of fields around a virtual host.
+struct Around<'c> {
+    /// Fields that are removed before all others.
+    internal: &'c Fields,
+    whole: &'c Changes,
+    /// True if those of a route are applied last, and overwrite the others.
     specific_wins: bool,
-    mirrors: &[&Node<'_>],
-) -> Result<VirtualHost, String> {
+}
+
+fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> Result<VirtualHost, String> {
     let name = node.text("name").unwrap_or_default().to_owned();
     let mut hosts = Vec::new();
     for domain in node.texts("domains") {
@@ -161,7 +162,7 @@ fn virtual_host(
     for (position, route) in node.nodes("routes").enumerate() {
         let named = route.text("name").filter(|name| !name.is_empty());
         let label = named.map_or_else(|| position.to_string(), str::to_owned);
-        let read = one(route, &changes, whole, specific_wins, &inherited);
+        let read = one(route, &changes, around, &inherited);
         let read = route.part(read).map_err(|why| format!("routes {label:?}: {why}"))?;
         let Some((matching, acting)) = read else { continue };
         matches.push(matching);
@@ -177,27 +178,27 @@ fn virtual_host(
         nodes[position].differs("earlier routes take all its requests");
     }
     let mut fitting = Vec::new();
-    for (matching, position) in settled {
-        let filters = &routes[position].1.route.filters;
-        let by_prefix =
-            filters.strip_prefix || filters.rewrite.as_ref().is_some_and(|rewrite| rewrite.prefix.is_some());
-        match by_prefix && matches!(matching.path, PathPattern::Pattern(_)) {
-            true => nodes[position]
-                .without("a whole path that it takes from a later route has no prefix to rewrite".into())?,
-            false => fitting.push((matching, position)),
+    for (mut matching, position) in settled {
+        let mut acting = routes[position].1.clone();
+        if let Some(prefix) = acting.prefix.clone()
+            && let Err(why) = prefix.apply(Arc::make_mut(&mut acting), &mut matching)
+        {
+            nodes[position].without(why)?;
+            continue;
         }
+        fitting.push((matching, position, acting));
     }
-    let mut positions: Vec<usize> = fitting.iter().map(|(_, position)| *position).collect();
+    let mut positions: Vec<usize> = fitting.iter().map(|(_, position, _)| *position).collect();
     positions.sort_unstable();
     let is_unique = positions.windows(2).all(|pair| pair[0] != pair[1]);
     let mut taken = vec![0; nodes.len()];
-    let planned = fitting.into_iter().map(|(matching, position)| {
-        let (label, acting) = &routes[position];
+    let planned = fitting.into_iter().map(|(matching, position, acting)| {
+        let label = routes[position].0.clone();
         // Several matches of a route are equally specific, too.
         let before = positions.partition_point(|other| *other < position) + taken[position];
         taken[position] += 1;
         let order = u32::try_from(if is_unique { position } else { before }).unwrap_or(u32::MAX);
-        PlannedRoute { label: label.clone(), matching, order, acting: acting.clone() }
+        PlannedRoute { label, matching, order, acting }
     });
     Ok(VirtualHost { name, domains, is_for_all, routes: planned.collect() })
 }
@@ -210,12 +211,11 @@ fn refuses(node: &Node<'_>) -> bool {
 fn one(
     node: &Node<'_>,
     of_host: &Changes,
-    whole: &Changes,
-    specific_wins: bool,
+    around: &Around<'_>,
     inherited: &Inherited<'_, '_>,
 ) -> Result<(Match, Acting), String> {
     let of_match = node.node("match").ok_or("it has no match")?;
-    let mut found = match of_match.whole(matching(of_match)) {
+    let found = match of_match.whole(matching(of_match)) {
         Ok(found) => found,
         // Requests that Envoy may refuse are refused.
         Err(why) if node.is_of_file() && refuses(node) => {
@@ -224,14 +224,17 @@ fn one(
         }
         Err(why) => return Err(format!("match: {why}")),
     };
-    let mut acting = action(node, &mut found, inherited)?;
+    let mut acting = action(node, of_match, &found, inherited)?;
     let own = Changes::of(node)?;
-    // Those that are applied last overwrite.
-    let changes = match specific_wins {
-        true => whole.then(of_host).then(&own),
-        false => own.then(of_host).then(whole),
-    };
-    (acting.route.filters.request_headers, acting.route.filters.response_headers) = (changes.request, changes.response);
+    let mut levels = [&own, of_host, around.whole];
+    if around.specific_wins {
+        levels.reverse();
+    }
+    let [first, second, third] = levels;
+    let filters = &mut acting.route.filters;
+    let of_requests = [around.internal, &first.request, &second.request, &third.request];
+    filters.request_headers = headers::of_requests(&of_requests);
+    filters.response_headers = headers::of_responses(&[&first.response, &second.response, &third.response]);
     Ok((found, acting))
 }
 

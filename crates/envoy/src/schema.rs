@@ -443,8 +443,8 @@ messages! {
         refused: 3 body_format;
     }
     HEADER_OPTION {
-        kept: 1 header Of(&HEADER_VALUE), 2 append Of(&WRAPPED), 3 append_action Word(words::APPEND_ACTIONS);
-        ignored: 4 keep_empty_value;
+        kept: 1 header Of(&HEADER_VALUE), 2 append Of(&WRAPPED), 3 append_action Word(words::APPEND_ACTIONS),
+            4 keep_empty_value Number;
     }
     HEADER_VALUE {
         kept: 1 key Text, 2 value Text;

@@ -14,8 +14,15 @@ const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would
 pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
     const KEEP_UNCHANGED: u64 = 1;
     const REJECT_REQUEST: u64 = 2;
-    let normalises = manager.wrapped("normalize_path") == Some(1);
-    let normalises = manager.flag("merge_slashes") || normalises;
+    let (resolves, merges) = (manager.wrapped("normalize_path") == Some(1), manager.flag("merge_slashes"));
+    let normalises = resolves || merges;
+    if manager.is_of_file() && resolves != merges {
+        let (field, why) = match resolves {
+            true => ("normalize_path", "slashes that follow each other are merged, too"),
+            false => ("merge_slashes", "segments `.` and `..` are resolved, too, and encoded letters decoded"),
+        };
+        manager.refuse(field, why)?;
+    }
     let paths = match manager.number("path_with_escaped_slashes_action") {
         0 | KEEP_UNCHANGED if !normalises => Paths::AsSent,
         REJECT_REQUEST => {

@@ -71,6 +71,7 @@ const JOINED: [&str; 5] = ["path", "host", "method", "remote_ip", "client_ip"];
 fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
     let mut out = When::always();
     let mut seen: Vec<String> = Vec::new();
+    let rows = &unreplaced(rows, ledger);
     for row in rows {
         let kind = match row.name() {
             "header" => format!("header {}", row.word(1).to_ascii_lowercase()),
@@ -82,15 +83,6 @@ fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
                 continue;
             }
             seen.push(kind.clone());
-        }
-        // A field that has to be absent has no value.
-        let absent = |other: &&&Directive| {
-            other.name() == "header"
-                && other.word(1).strip_prefix('!').is_some_and(|name| name.eq_ignore_ascii_case(row.word(1)))
-        };
-        if row.name() == "header" && rows.iter().any(|other| absent(&other)) {
-            ledger.carried(row.line);
-            continue;
         }
         // Rows of the same kind are alternatives.
         let mut joined = (*row).clone();
@@ -117,6 +109,26 @@ fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
         }
     }
     out
+}
+
+/// Rows without those that a later row replaces: of a value of a field and its absence, the last counts.
+fn unreplaced<'d>(rows: &[&'d Directive], ledger: &mut Ledger) -> Vec<&'d Directive> {
+    let mut kept: Vec<&Directive> = Vec::new();
+    for row in rows {
+        let (name, is_absent) = (row.word(1).trim_start_matches('!'), row.word(1).starts_with('!'));
+        kept.retain(|other| {
+            let is_same = row.name() == "header"
+                && other.name() == "header"
+                && other.word(1).trim_start_matches('!').eq_ignore_ascii_case(name)
+                && other.word(1).starts_with('!') != is_absent;
+            if is_same {
+                ledger.carried(other.line);
+            }
+            !is_same
+        });
+        kept.push(row);
+    }
+    kept
 }
 
 /// Every pair of alternatives that some request fulfils.

@@ -1,36 +1,50 @@
 //! HTTP filters that refuse requests: `jwt_authn` and `basic_auth` become keys of routes. Where a filter is not carried
 //! over, the routes are closed.
 
-use super::behind::Behind;
+use super::behind::{Behind, close};
+use super::per_route::has_settings;
 use super::read::message;
 use super::settled::settle;
 use crate::ledger::Ledger;
 use crate::protection::user;
 use crate::report::{OPEN, PROTECTED};
-use crate::tree::{Kind, Node};
-use evenkeel_config::plan::{Access, BasicAuth, Cidr, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
-use evenkeel_envoy::matching::{are_apart, matching, takes_all};
+use crate::tree::Node;
+use evenkeel_config::plan::{BasicAuth, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
+use evenkeel_envoy::matching::matching;
+use evenkeel_envoy::pairs::{are_apart, takes_all};
 use evenkeel_envoy::schema::ROUTE_MATCH;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Words in the names or types of filters that may refuse requests.
-const PROTECT: [&str; 14] = [
-    "ext_authz",
-    "extauthz",
-    "rbac",
-    "oauth2",
-    "api_key_auth",
-    "apikeyauth",
-    "ext_proc",
-    "extproc",
-    "filters.http.lua",
-    "filters.http.wasm",
-    "golang",
-    "dynamic_modules",
-    "composite",
-    "extensionwithmatcher",
+/// Names and types of filters that refuse no request, as parts of both. All others may.
+const OPEN_FILTERS: [&str; 27] = [
+    "alternate_protocols_cache",
+    "aws_",
+    "bandwidth_limit",
+    "cdn_loop",
+    "compressor",
+    "credential_injector",
+    "custom_response",
+    "dynamic_forward_proxy",
+    "fault",
+    "filters.http.cache",
+    "filters.http.cors",
+    "filters.http.grpc_",
+    "filters.http.gzip",
+    "filters.http.router",
+    "filters.http.tap",
+    "gcp_authn",
+    "geoip",
+    "header_mutation",
+    "health_check",
+    "ip_tagging",
+    "istio.",
+    "on_demand",
+    "original_src",
+    "set_filter_state",
+    "set_metadata",
+    "stateful_session",
+    "to_metadata",
 ];
 
 /// Adds the protection of an HTTP filter to the routes. False if the filter never refuses a request. Users in the
@@ -41,11 +55,11 @@ pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Beh
     let found = each_text(filter.at("config_discovery.type_urls"));
     let kind = format!("{name} {of} {found}").to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
-    let differs = has_key(manager.get("route_config"), "typed_per_filter_config");
+    let differs = has_settings(manager, name);
     let config = filter.get("typed_config");
     let result = match config {
         Some(_) if is(&["jwt_authn", "jwtauthn", "basic_auth", "basicauth"]) && differs => {
-            Err("routes have settings of their own for filters".to_string())
+            Err("routes have settings of their own for the filter".to_string())
         }
         Some(config) if is(&["jwt_authn", "jwtauthn"]) => tokens(config, routes, ledger),
         Some(config) if is(&["basic_auth", "basicauth"]) => {
@@ -56,11 +70,11 @@ pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Beh
             Err("forward_auth asks by GET, with the method in X-Forwarded-Method, and Envoy by the method itself"
                 .into())
         }
-        _ if is(&PROTECT) || is(&["jwt_authn", "basic_auth"]) => Err("the filter is not carried over".to_string()),
-        _ => return false,
+        _ if is(&OPEN_FILTERS) => return false,
+        _ => Err("the filter is not carried over".to_string()),
     };
     if let Err(reason) = result {
-        routes.iter_mut().for_each(close);
+        routes.iter_mut().for_each(|route| close(route.filters));
         ledger.decide(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
     } else {
         for key in ["name", "typed_config.@type"] {
@@ -71,26 +85,9 @@ pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Beh
     true
 }
 
-/// Lets no client use a route.
-fn close(route: &mut Behind<'_>) {
-    let all = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
-    let deny = all.into_iter().filter_map(|ip| Cidr::around(ip, 0));
-    route.filters.access = Some(Access { deny: deny.collect(), ..Access::default() });
-}
-
 /// Texts of a list, with spaces between them.
 fn each_text(list: Option<&Node>) -> String {
     list.map_or(&[][..], Node::list).iter().filter_map(Node::text).collect::<Vec<_>>().join(" ")
-}
-
-/// True if a key is anywhere in a tree.
-fn has_key(node: Option<&Node>, key: &str) -> bool {
-    let Some(node) = node else { return false };
-    match &node.kind {
-        Kind::Text(_) => false,
-        Kind::List(list) => list.iter().any(|inner| has_key(Some(inner), key)),
-        Kind::Map(entries) => entries.iter().any(|(name, inner)| name == key || has_key(Some(inner), key)),
-    }
 }
 
 fn passwords(config: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) {

@@ -2,14 +2,19 @@
 //! control planes too.
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
-//! 2. `auth`, `compression`: HTTP filters that become keys of the routes of their filter chain.
+//! 2. `auth`, `body_max`, `compression`, `rbac`: HTTP filters that become keys of the routes of their filter chain, or
+//!    routes that refuse. `rule` is a rule of such a filter, and `per_route` has the settings of routes for filters.
 //! 3. `settled`: the report, by the fields that were read from the messages.
 
-// Order: auth, compression, behind, settled, read
+// Order: auth, body_max, compression, rbac, rule, per_route, behind, settled, read
 mod auth;
 mod behind;
+mod body_max;
 mod compression;
+mod per_route;
+mod rbac;
 mod read;
+mod rule;
 mod settled;
 
 use crate::ledger::Ledger;
@@ -20,6 +25,7 @@ use evenkeel_envoy::cluster::Cluster;
 use evenkeel_envoy::listener::{ChainTo, ListenerResource};
 use evenkeel_envoy::node::{Node, Value};
 use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
+use evenkeel_envoy::route::RouteConfiguration;
 use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
 use read::message;
 use settled::settle;
@@ -96,20 +102,47 @@ fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledg
 /// Adds the settings of its HTTP filters to the routes of each filter chain.
 fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
     let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
-    for chain in &mut listener.chains {
+    let ListenerResource { listener, chains: of_chains, .. } = listener;
+    for chain in of_chains {
         let ChainTo::Routes(routes, _) = &mut chain.to else { continue };
-        let mut behind = behind::routes(Arc::make_mut(routes));
+        let routes = Arc::make_mut(routes);
         let users = match chain.position {
-            0 => format!("{}.htpasswd", listener.listener.name),
-            more => format!("{}-{more}.htpasswd", listener.listener.name),
+            0 => format!("{}.htpasswd", listener.name),
+            more => format!("{}-{more}.htpasswd", listener.name),
         };
         for manager in each(chains[chain.position], "filters").filter_map(|filter| filter.get("typed_config")) {
             for filter in each(manager, "http_filters") {
-                let _ = auth::read(filter, manager, &users, &mut behind, ledger)
-                    || compression::read(filter, &mut behind, ledger);
+                http_filter(filter, manager, &users, listener, routes, ledger);
             }
         }
     }
+}
+
+fn http_filter(
+    filter: &Table,
+    manager: &Table,
+    users: &str,
+    listener: &plan::Listener,
+    routes: &mut RouteConfiguration,
+    ledger: &mut Ledger,
+) {
+    let text = |path: &str| filter.at(path).and_then(Table::text).unwrap_or_default();
+    if text("disabled") == "true" && !per_route::has_settings(manager, text("name")) {
+        return filter.dropped("the filter is disabled", ledger);
+    }
+    let is = |name: &str, kind: &str| match text("typed_config.@type") {
+        "" => text("name") == name,
+        of => of.ends_with(kind),
+    };
+    if is("envoy.filters.http.rbac", ".http.rbac.v3.RBAC") && filter.get("typed_config").is_some() {
+        return rbac::read(filter, manager, listener, routes, ledger);
+    }
+    let mut behind = behind::routes(routes);
+    if is("envoy.filters.http.buffer", ".http.buffer.v3.Buffer") && body_max::read(filter, manager, &mut behind, ledger)
+    {
+        return;
+    }
+    let _ = auth::read(filter, manager, users, &mut behind, ledger) || compression::read(filter, &mut behind, ledger);
 }
 
 /// Tables of a repeated field, in the order of its messages.

@@ -87,16 +87,22 @@ fn predefined(name: &str) -> Option<Expr> {
     })
 }
 
-/// True for tests of a field or of the host.
+/// True for tests of a field or of the host. A name that ends in a star is a beginning.
 pub(super) fn is_of_field(atom: &Atom, name: &str) -> bool {
     match atom {
-        Atom::Field(test) => test.name.eq_ignore_ascii_case(name),
-        Atom::Is(Cond { key: Key::Header(other), .. }) => other.eq_ignore_ascii_case(name),
-        Atom::Is(Cond { key: Key::Host, .. }) => name == "host",
-        Atom::Auth(_) => name == "authorization",
-        Atom::Is(Cond { key: Key::Cookie(_), .. }) => name == "cookie",
+        Atom::Field(test) => fits(name, &test.name),
+        Atom::Is(Cond { key: Key::Header(other), .. }) => fits(name, other),
+        Atom::Is(Cond { key: Key::Host, .. }) => fits(name, "host"),
+        Atom::Auth(_) => fits(name, "authorization"),
+        Atom::Is(Cond { key: Key::Cookie(_), .. }) => fits(name, "cookie"),
         _ => false,
     }
+}
+
+/// True if a name or beginning in lower case stands for a field.
+pub(super) fn fits(pattern: &str, field: &str) -> bool {
+    let field = field.to_ascii_lowercase();
+    pattern.strip_suffix('*').map_or(pattern == field, |start| field.starts_with(start))
 }
 
 #[cfg(test)]

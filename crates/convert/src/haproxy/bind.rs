@@ -1,6 +1,7 @@
 //! `bind` lines: addresses of listeners, with and without TLS.
 
 use super::lexer::Item;
+use super::samples::{Context, lines};
 use crate::ledger::Ledger;
 use crate::model::{Draft, cert_files};
 use evenkeel_config::plan::Listener;
@@ -14,7 +15,7 @@ pub(super) struct Bind {
 }
 
 /// Reads a `bind` line. `base` is put in front of relative names of certificates.
-pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
+pub(super) fn read(item: &Item, base: &str, context: &Context<'_>, ledger: &mut Ledger) -> Bind {
     let mut bind = Bind::default();
     ledger.carried(item.line);
     for address in item.word(1).split(',').filter(|address| !address.is_empty()) {
@@ -23,7 +24,12 @@ pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
             Err((reason, todo)) => ledger.changes(item.line, format!("{address}: {reason}"), todo),
         }
     }
-    parameters(item, base, &mut bind, ledger);
+    let words = [item.from(2), &listed(item, context, ledger)].concat();
+    parameters(item, &words, base, &mut bind, ledger);
+    if !bind.is_tls && bind.set.remove(key!("tls")).is_some() {
+        let reason = "without `ssl` it is a listener without TLS, as in HAProxy, which ignores its certificates";
+        ledger.changes(item.line, reason, "write `ssl` into the line, and convert it again, if it is for TLS");
+    }
     if bind.is_tls && !bind.set.has(key!("tls.certificates")) {
         bind.set.put(key!("tls.self_signed"), true);
         let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.pem\" }] }";
@@ -51,16 +57,37 @@ const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
         ],
         0, "it is the default here, or tunes the machinery", None,
     ),
-    (&["crt-list"], 1, "the list was not read", Some("write each certificate of the list in tls.certificates")),
     (&["v6only"], 0, "`[::]` takes IPv4 as well", Some("name the addresses of this machine")),
-    (
-        &["interface", "namespace", "accept-netscaler-cip", "generate-certificates", "quic-socket", "crt-ignore-err"], 1, "it is not available",
-        Some("name the addresses to listen on"),
-    ),
+    (&["accept-netscaler-cip", "quic-socket", "crt-ignore-err"], 1, "it is not available", Some("see whether a key of the listener does it")),
+    (&["generate-certificates"], 0, "certificates are not made for each name", Some("write tls.certificates of the listener")),
 ];
 
-fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
-    let words = item.from(2);
+/// Certificates and parameters of the files behind `crt-list`, as words of the `bind` line: parameters of a certificate count
+/// for all of them.
+fn listed(item: &Item, context: &Context<'_>, ledger: &mut Ledger) -> Vec<String> {
+    let mut words = Vec::new();
+    for pair in item.words.windows(2).filter(|pair| pair[0] == "crt-list") {
+        let Some(lines) = lines(&pair[1], context) else {
+            let todo = "write each certificate of the list in tls.certificates, and client_auth if it has `verify`";
+            ledger.decide(item.line, format!("the list {} was not read", pair[1]), todo);
+            continue;
+        };
+        for line in lines {
+            let (file, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+            words.extend(["crt".to_string(), file.to_string()]);
+            let inner = rest.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+            let inner = inner.map_or("", |(inner, _)| inner);
+            if !inner.trim().is_empty() {
+                let reason = "parameters of a certificate in the list count for all certificates of the listener";
+                ledger.changes(item.line, reason, "a listener for each, if they differ");
+            }
+            words.extend(inner.split_whitespace().map(str::to_string));
+        }
+    }
+    words
+}
+
+fn parameters(item: &Item, words: &[String], base: &str, bind: &mut Bind, ledger: &mut Ledger) {
     let (mut at, mut authority, mut verify) = (0, None, "");
     while let Some(word) = words.get(at) {
         let value = words.get(at + 1).map_or("", String::as_str);
@@ -74,6 +101,14 @@ fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
             continue;
         }
         let values = match word.as_str() {
+            "crt-list" => 1,
+            // On all interfaces, more clients could connect.
+            "interface" | "namespace" => {
+                bind.addresses.clear();
+                let reason = format!("`{word}`: listeners have addresses only, so this one is left out");
+                ledger.decide(item.line, reason, "name the addresses of the interface in bind of a listener");
+                1
+            }
             "ca-file" => {
                 authority = Some(value);
                 1

@@ -8,6 +8,9 @@ use crate::model::{Cond, Key, Test, escape};
 /// Most values of a path that are separate conditions. More values are rows of a map.
 const VALUES: usize = 8;
 
+/// Beginning of the reason why a condition on servers cannot be written.
+pub(super) const STATE: &str = "it asks for the state of HAProxy";
+
 /// Smallest unit of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Atom {
@@ -189,8 +192,16 @@ fn test(words: &[String], context: &Context<'_>) -> Result<Expr, String> {
         "always_true" => Ok(Expr::Const(true)),
         "always_false" => Ok(Expr::Const(false)),
         "http_auth" => Ok(Atom::Auth(fetch.argument.unwrap_or_default().to_string()).into()),
+        "http_auth_group" => match (fetch.method, fetch.values.as_slice()) {
+            ("" | "str", [group]) => Ok(Atom::Auth(format!("{}/{group}", fetch.argument.unwrap_or_default())).into()),
+            _ => Err("it asks for several groups of users".to_string()),
+        },
         "nbsrv" | "srv_is_up" | "connslots" | "avg_queue" => {
-            Err("it asks how many servers are up; tiers do that here: `priority` of endpoints".to_string())
+            Err(format!("{STATE}, how many servers are up; tiers do that here: `priority` of endpoints"))
+        }
+        "fe_conn" | "be_conn" | "be_conn_free" | "srv_conn" | "srv_conn_free" | "queue" | "srv_queue"
+        | "fe_sess_rate" | "be_sess_rate" | "fe_req_rate" | "srv_sess_rate" | "be_server_timeout" | "stopping" => {
+            Err(format!("{STATE}, its load"))
         }
         "dst_port" => match (&context.port, fetch.values.as_slice()) {
             (Some(port), values) if values.iter().all(|value| value.parse::<u16>().is_ok()) => {

@@ -8,7 +8,7 @@ use super::logic::{CLIENT, Expr};
 use super::merging::{apply, by_segment, plain_edits};
 use super::pages::{self, Pages};
 use super::proxy::{Proxy, World};
-use super::rules::{AddressRule, Filter, Rules, Verdict, refuse_all, refuse_files, sample, verdict};
+use super::rules::{AddressRule, Filter, Rules, Verdict, refuse_all, refuse_files, refuse_matching, sample, verdict};
 use super::samples::Context;
 use super::state::State;
 use super::time::milliseconds;
@@ -29,6 +29,8 @@ pub(super) struct Front<'f> {
     pub is_tcp: bool,
     pub acls: &'f Acls,
     pub base: &'f str,
+    /// Limits of the heads of requests.
+    pub heads: &'f Draft<plan::Listener>,
     /// Connections of the process, if the frontend states no number itself.
     pub connections: Option<u64>,
     pub world: &'f World<'f>,
@@ -70,7 +72,7 @@ impl Front<'_> {
         let (plain, secure) = (names(&plain), names(&secure));
         let mut routes = self.routes(&rules, &plain, &secure, ledger);
         self.responses(&rules, &mut routes, pools, ledger);
-        if self.is_tcp && refuses_sessions(&routes, ledger) {
+        if self.is_tcp && refuses_sessions(&routes, &rules.addresses, ledger) {
             return (Vec::new(), Vec::new());
         }
         (listeners, self.in_listeners(routes, &listeners_of(&plain, &secure), ledger))
@@ -81,7 +83,7 @@ impl Front<'_> {
             .items
             .iter()
             .filter(|item| item.word(0) == "bind")
-            .map(|item| bind::read(item, self.base, ledger))
+            .map(|item| bind::read(item, self.base, &self.context, ledger))
             .collect();
         let name = name_of(self.name);
         let is_mixed = binds.iter().any(|bind| bind.is_tls) && binds.iter().any(|bind| !bind.is_tls);
@@ -135,10 +137,20 @@ impl Front<'_> {
         if let Some(most) = self.connections.filter(|_| !listener.set.has(key!("limits.connections"))) {
             listener.set.put(key!("limits.connections"), most);
         }
+        if !self.is_tcp {
+            listener.set.merge(self.heads);
+        }
         if !self.pages.is_empty() && !self.is_tcp {
             listener.set.put(key!("error_pages"), pages::value(&self.pages));
         }
-        let Some((ms, line)) = client else { return };
+        let Some((ms, line)) = client else {
+            if !self.is_tcp {
+                let reason = "without `timeout client` HAProxy waits for ever: here a client has 10s for a head, and 60s for \
+                              the next request";
+                ledger.changes(self.line, reason, "timeouts of the listener set other times");
+            }
+            return;
+        };
         ledger.carried(line);
         if self.is_tcp {
             return ledger.dropped(line, "in TCP mode `timeouts.idle` of the pool covers both sides");
@@ -255,8 +267,7 @@ impl Front<'_> {
         let read = condition(item.from(2), self.acls, &self.context);
         let viewed = rules.state.view(&read, self.context.maps);
         if name.contains('%') {
-            self.by_value(item, &viewed, rules, routes, ledger);
-            return diverted;
+            return self.by_value(item, &viewed, rules, routes, ledger);
         }
         match viewed.alternatives(self.context.maps) {
             Ok(conjs) => {
@@ -275,6 +286,10 @@ impl Front<'_> {
                         // The backends behind it are not for these clients.
                         refuse_files(item, &conj, 403, &mut diverted, ledger);
                         reason.push_str("; its clients are refused");
+                    } else if !is_list && self.refuses(name) {
+                        // A counter or a password would lead there.
+                        refuse_matching(item, conj.matching, &mut diverted);
+                        reason.push_str("; requests that it may be for are refused behind it");
                     }
                     ledger.decide(item.line, reason, "write a [[route]] with other conditions, or limits");
                 }
@@ -304,18 +319,29 @@ impl Front<'_> {
     }
 
     /// `use_backend %[...]`: the backend that a value names, and the default backend if there is none of that name.
-    fn by_value(&self, item: &Item, viewed: &Expr, rules: &Rules, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+    fn by_value(
+        &self,
+        item: &Item,
+        viewed: &Expr,
+        rules: &Rules,
+        routes: &mut Vec<Route>,
+        ledger: &mut Ledger,
+    ) -> Rules {
         let maps = self.context.maps;
         let todo = "write a map, and pool = \"{map.NAME}\" in a [[route]]";
+        let mut diverted = Rules::default();
         let (text, conjs) = match (sample(item.word(1), &self.context, &rules.state), viewed.alternatives(maps)) {
             (Ok(text), Ok(conjs)) if conjs.iter().all(|conj| conj.is_plain()) => (text, conjs),
-            (Err(reason), _) | (_, Err(reason)) => return ledger.changes(item.line, reason, todo),
-            _ => {
-                return ledger.changes(
-                    item.line,
-                    "its condition asks for a counter, a list in a file or a password",
-                    todo,
-                );
+            (unwritable, conjs) => {
+                let known = "its condition asks for a counter, a list in a file or a password".to_string();
+                let mut reason = unwritable.err().or(conjs.err()).unwrap_or(known);
+                // It may lead to a backend that refuses.
+                if self.backends.keys().any(|name| self.refuses(name)) {
+                    refuse_all(item, &mut diverted);
+                    reason.push_str("; all clients are refused behind it");
+                }
+                ledger.decide(item.line, reason, todo);
+                return diverted;
             }
         };
         ledger.carried(item.line);
@@ -335,6 +361,7 @@ impl Front<'_> {
                 None => self.push(routes, item.line, conj.matching, Action::respond(503), Draft::default()),
             }
         }
+        diverted
     }
 
     /// True if a backend refuses requests itself, or has no pool.
@@ -509,14 +536,15 @@ fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) 
 }
 
 /// True if sessions are to be refused by the client's address, which no listener can do.
-fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
+fn refuses_sessions(routes: &[Route], addresses: &[AddressRule], ledger: &mut Ledger) -> bool {
     let asks = |route: &&Route| {
         route.set.has(key!("access")) || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
     };
     let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
-    for line in &lines {
+    let rules = addresses.iter().filter(|rule| !rule.lets_in && !lines.is_empty()).map(|rule| rule.line);
+    for line in lines.iter().copied().chain(rules) {
         let reason = "sessions are not refused by the client's address, so the listener is left out";
-        ledger.decide(*line, reason, "write the listener by hand, and refuse clients by nftables");
+        ledger.decide(line, reason, "write the listener by hand, and refuse clients by nftables");
     }
     !lines.is_empty()
 }

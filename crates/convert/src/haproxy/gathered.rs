@@ -9,6 +9,7 @@ use evenkeel_config::plan::{HealthCheck, Pool};
 /// Settings of a backend that come together from several lines.
 #[derive(Default)]
 pub(super) struct Gathered {
+    pub is_tcp: bool,
     pub check: Option<Line>,
     pub kind: Option<(Line, Draft<HealthCheck>)>,
     pub unchecked: Option<Line>,

@@ -5,9 +5,10 @@ use super::lexer::{Item, Section};
 use super::proxy::Proxy;
 use super::rules::{Caches, User, cache_section};
 use crate::ledger::{Ledger, Line};
-use crate::model::Target;
+use crate::model::{Draft, Target, size};
 use crate::protection;
-use std::collections::BTreeMap;
+use evenkeel_config::plan::Listener;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// Facts of the global section that other sections need.
@@ -17,11 +18,17 @@ pub(super) struct Process {
     pub ca_base: String,
     pub connections: Option<u64>,
     connections_line: Option<Line>,
+    /// Limits of the heads of requests: bytes and fields.
+    pub heads: Draft<Listener>,
     pub userlists: BTreeMap<String, Vec<User>>,
     pub caches: Caches,
     /// Destination of the access log and its facility.
     log: Option<(String, Option<String>)>,
 }
+
+/// Bounds of `limits.headers`, in bytes, and most fields of a head.
+const HEADS: (u64, u64) = (1 << 10, 1 << 17);
+const FIELDS: u64 = 256;
 
 /// Facilities that evenkeel has, too.
 const FACILITIES: &[&str] =
@@ -40,7 +47,11 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
             "resolvers" => resolvers(section, target, ledger),
             "userlist" => {
                 ledger.carried(section.line);
-                let users = section.items.iter().filter_map(|item| user(item, ledger)).collect();
+                let users: Vec<User> = section.items.iter().filter_map(|item| user(item, ledger)).collect();
+                for (group, names) in members(&section.items) {
+                    let of_group = users.iter().filter(|user| names.contains(&user.name)).cloned().collect();
+                    process.userlists.insert(format!("{}/{group}", section.name), of_group);
+                }
                 process.userlists.insert(section.name.clone(), users);
             }
             kind => {
@@ -57,10 +68,23 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
     process
 }
 
+/// Names of the users of each group, from lines of groups and of users.
+fn members(items: &[Item]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for item in items {
+        let lists = item.words.windows(2).filter(|pair| matches!(pair[0].as_str(), "users" | "groups"));
+        for name in lists.flat_map(|pair| pair[1].split(',')) {
+            let (group, user) = if item.word(0) == "group" { (item.word(1), name) } else { (name, item.word(1)) };
+            groups.entry(group.to_string()).or_default().insert(user.to_string());
+        }
+    }
+    groups
+}
+
 /// Reads a `user` line, which has a password or its hash.
 fn user(item: &Item, ledger: &mut Ledger) -> Option<User> {
     if item.word(0) != "user" {
-        ledger.changes(item.line, "passwords have no groups", "name the users in users of basic_auth");
+        ledger.carried(item.line);
         return None;
     }
     ledger.dropped(item.line, "no rule that was carried over asks for its password");
@@ -106,6 +130,20 @@ impl Process {
                     ledger.carried(item.line);
                 }
                 _ => ledger.changes(item.line, "its value was not understood", "set limits.connections of listeners"),
+            },
+            ("tune.bufsize", bytes) => match bytes.parse::<u64>() {
+                Ok(bytes) => {
+                    self.heads.put(key!("limits.headers"), size(bytes.clamp(HEADS.0, HEADS.1)));
+                    ledger.dropped(item.line, "it bounds the heads of requests; other buffers have fixed bounds");
+                }
+                Err(_) => ledger.changes(item.line, "its value was not understood", "set limits.headers of listeners"),
+            },
+            ("tune.http.maxhdr", number) => match number.parse::<u64>() {
+                Ok(most) => {
+                    self.heads.put(key!("limits.header_count"), most.clamp(1, FIELDS));
+                    ledger.carried(item.line);
+                }
+                Err(_) => ledger.changes(item.line, "its value was not understood", "set limits.header_count"),
             },
             ("log", _) => self.log_target(item, 1, ledger),
             ("crt-base", folder) => self.crt_base = folder.to_string(),

@@ -68,7 +68,6 @@ const GLOBAL: &[(&str, Fate)] = &[
     ("tune.ssl.default-dh-param", Lossless("rustls does not use DHE")),
     ("tune.ssl.cachesize", Lossless("sessions resume by tickets")),
     ("tune.ssl.lifetime", Lossless("sessions resume by tickets")),
-    ("tune.bufsize", Lossless(BUFFERS)),
     ("tune.maxrewrite", Lossless(BUFFERS)),
     ("tune.", Lossless("it tunes HAProxy's own machinery")),
     ("spread-checks", Lossless("`health.jitter` spreads checks, by 20 % unless set")),
@@ -233,6 +232,19 @@ const PROXY: &[(&str, Fate)] = &[
     ),
     ("http-request set-log-level", Changes("all requests are logged", "filter where the log is read")),
     ("http-request set-nice", Lossless("it tunes HAProxy's own machinery")),
+    ("http-request set-priority-", Lossless("queues are in the order of arrival")),
+    ("http-request do-log", Lossless("a line is written when the request has ended")),
+    ("http-request early-hint", Changes("early hints are the application's", "have it send them")),
+    ("http-request pause", Changes("requests are not delayed", "limits bound the requests of a key")),
+    ("http-request set-retries", Changes("retries depend on the route only", "write retry in a [[route]]")),
+    ("http-request set-dst", Changes("requests go to endpoints of the pool", "write the address in its endpoints")),
+    (
+        "http-request set-dst-port",
+        Changes("requests go to endpoints of the pool", "write the address in its endpoints"),
+    ),
+    ("http-request set-src-port", Changes("the client's port is that of its connection", "nothing")),
+    ("http-request set-bc-", Changes("packets are not marked", "mark them by nftables")),
+    ("http-request set-fc-", Changes("packets are not marked", "mark them by nftables")),
     ("http-request set-tos", Changes("packets are not marked", "mark them by nftables")),
     ("http-request set-mark", Changes("packets are not marked", "mark them by nftables")),
     (
@@ -256,8 +268,6 @@ const PROXY: &[(&str, Fate)] = &[
         "http-request wait-for-",
         Changes("requests pass through as they come", "nothing, unless the application depends on it"),
     ),
-    ("http-request lua.", Changes(LUA, SCRIPT)),
-    ("http-response lua.", Changes(LUA, SCRIPT)),
     ("http-request send-spoe-group", Changes("agents of SPOE are not supported", "leave them out")),
     (
         "http-request disable-l7-retry",
@@ -265,14 +275,9 @@ const PROXY: &[(&str, Fate)] = &[
     ),
     ("http-request strict-mode", Lossless("rules cannot fail half way")),
     ("http-request sc-", Changes("general counters are not available", "limits bound the requests of a key")),
-    ("http-response sc-", Changes("general counters are not available", "limits bound the requests of a key")),
     ("http-request set-header Proxy", Lossless(ALWAYS)),
     ("http-response set-status", Changes("the status of a response is not changed", "have the application send it")),
     ("http-response return", Changes("responses of endpoints are not replaced", "have the application send it")),
-    (
-        "http-response deny",
-        Changes("responses of endpoints are not refused", "have the application refuse the request"),
-    ),
     ("filter", Changes("filters of HAProxy (SPOE, traces) are not available", "see what the filter is for")),
     ("filter compression", Lossless(ORDER)),
     ("filter cache", Lossless(ORDER)),
@@ -327,14 +332,11 @@ const PROXY: &[(&str, Fate)] = &[
     ("use-fcgi-app", Changes("FastCGI is not spoken", "put the application behind a web server that speaks it")),
     ("dispatch", Changes("there is one way to name endpoints", "write the address in endpoints of a pool")),
     ("tcp-request inspect-delay", Lossless("a ClientHello is waited for where routes need it")),
-    ("tcp-request content set-var", Changes("variables are not available", "write the value where it is used")),
     ("tcp-request content capture", Lossless("the server name is in the log of sessions")),
-    ("tcp-request content lua.", Changes(LUA, SCRIPT)),
-    ("tcp-request session set-", Changes("sessions have no rules", "limits of the listener bound each client")),
-    ("tcp-request session unset-", Changes("sessions have no rules", "limits of the listener bound each client")),
-    ("tcp-request session sc-", Changes("sessions have no rules", "limits of the listener bound each client")),
     ("tcp-request session attach-", Changes("sessions have no rules", "limits of the listener bound each client")),
-    ("tcp-response", Changes("bytes of responses are not inspected", "nothing, unless an attack was stopped by it")),
+    ("tcp-response inspect-delay", Lossless("it tunes HAProxy's own machinery")),
+    ("http-response redirect", Changes("responses of endpoints are not replaced", "have the application send it")),
+    ("http-response track-", Changes("general counters are not available", "limits bound the requests of a key")),
     ("tcp-check comment", Lossless("it is a comment")),
     (
         "http-check disable-on-404",
@@ -411,15 +413,25 @@ const SECTIONS: &[(&str, Fate)] = &[
     ),
 ];
 
-/// Looks up a directive by its first words, the most of them first; a row that ends in `-` or `.` is a beginning.
+/// Looks up a directive by its first words, the most of them first; a row that ends in `-` or `.` is a beginning. Actions of
+/// other kinds of rules without a row are those of `http-request`.
 pub(super) fn fate(section: &str, words: &[String]) -> Option<Fate> {
     let rows = if section == "global" { GLOBAL } else { PROXY };
-    let text = words.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(" ");
-    let fits = |row: &str| {
-        let open = row.ends_with(['-', '.']);
-        text.strip_prefix(row).is_some_and(|rest| open || rest.is_empty() || rest.starts_with([' ', '(']))
+    let text = |words: &[&str]| words.iter().take(3).copied().collect::<Vec<_>>().join(" ");
+    let find = |text: &str| {
+        let fits = |row: &str| {
+            let open = row.ends_with(['-', '.']);
+            text.strip_prefix(row).is_some_and(|rest| open || rest.is_empty() || rest.starts_with([' ', '(']))
+        };
+        rows.iter().filter(|(row, _)| fits(row)).max_by_key(|(row, _)| row.len()).map(|(_, fate)| *fate)
     };
-    rows.iter().filter(|(row, _)| fits(row)).max_by_key(|(row, _)| row.len()).map(|(_, fate)| *fate)
+    let words: Vec<&str> = words.iter().take(4).map(String::as_str).collect();
+    find(&text(&words)).or_else(|| match words.as_slice() {
+        ["tcp-request", "connection" | "session" | "content", action, ..]
+        | ["tcp-response", "content", action, ..]
+        | ["http-response" | "http-after-response", action, ..] => find(&text(&["http-request", action])),
+        _ => None,
+    })
 }
 
 /// Treatment of a section that has no counterpart.

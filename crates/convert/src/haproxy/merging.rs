@@ -1,5 +1,6 @@
 //! Filters, merged into the settings of their routes.
 
+use super::acl::fits;
 use super::rules::{Edit, Filter};
 use crate::ledger::Ledger;
 use crate::model::{Action, Apart, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value};
@@ -135,7 +136,12 @@ pub(super) fn plain_edits<T>(set: &mut Draft<T>, keys: [KeyOf<T>; 4]) {
     while let Some(Value::Table(entry)) = rest.peek() {
         let Some((kind, names)) = names(entry) else { break };
         // `remove` comes first, and `add` last.
-        let is_behind = |name: &String| seen.contains(&format!("set {name}")) || seen.contains(&format!("add {name}"));
+        let is_behind = |name: &String| {
+            let is = |other: &String| {
+                other.split_once(' ').is_some_and(|(verb, other)| verb != "remove" && fits(name, other))
+            };
+            seen.iter().any(is)
+        };
         let is_added = |name: &String| seen.contains(&format!("add {name}"));
         let clashes = match kind {
             "remove" => names.iter().any(is_behind),

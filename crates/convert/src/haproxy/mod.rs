@@ -155,8 +155,8 @@ fn proxies<'s>(sections: &'s [Section], maps: &Maps, files: &dyn Files, ledger: 
                 if let Some(above) = above {
                     ledger.carried(above.line);
                 }
-                let is_tcp =
-                    items.iter().rev().find(|item| item.word(0) == "mode").is_some_and(|item| item.word(1) == "tcp");
+                let mode = items.iter().rfind(|item| item.word(0) == "mode").map(|item| item.word(1));
+                let is_tcp = mode.is_none_or(|mode| mode == "tcp");
                 let mut proxy = Proxy { section, items, is_tcp, acls: Acls::new() };
                 let context = proxy.context(maps, files);
                 let mut acls = Acls::new();
@@ -168,6 +168,16 @@ fn proxies<'s>(sections: &'s [Section], maps: &Maps, files: &dyn Files, ledger: 
             }
             _ => {}
         }
+    }
+    // A backend without a mode that a frontend of HTTP leads to is one of HTTP: HAProxy refuses to start.
+    let leads = |item: &&Item| matches!(item.word(0), "use_backend" | "default_backend");
+    let fronts = proxies.iter().filter(|proxy| proxy.is_front() && !proxy.is_tcp);
+    let named: BTreeSet<String> = fronts
+        .flat_map(|proxy| proxy.items.iter().copied().filter(leads))
+        .map(|item| item.word(1).to_string())
+        .collect();
+    for proxy in proxies.iter_mut().filter(|proxy| !proxy.is_front() && !proxy.has_mode()) {
+        proxy.is_tcp &= !named.contains(&proxy.section.name);
     }
     proxies
 }
@@ -193,7 +203,12 @@ impl Proxy<'_> {
     /// Settles the directives in the table of known directives, and directives about the whole process.
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
+        self.treat_mode(ledger);
         for item in &self.items {
+            if self.is_tcp && proxy::is_of_http(item) {
+                ledger.dropped(item.line, "HAProxy ignores rules for HTTP in a section of TCP");
+                continue;
+            }
             if rules::is_filter(item) {
                 continue;
             }
@@ -234,6 +249,22 @@ impl Proxy<'_> {
                 ("timeout", _) => ledger.dropped(item.line, "it is a time of HAProxy's own machinery"),
                 _ => {}
             }
+        }
+    }
+
+    /// Reports a section without a mode, which is one of TCP.
+    fn treat_mode(&self, ledger: &mut Ledger) {
+        if self.has_mode() || !self.is_tcp {
+            return;
+        }
+        let reason = "without `mode` it balances sessions of TCP, as HAProxy does";
+        match self.items.iter().any(|item| proxy::is_of_http(item)) {
+            true => ledger.changes(
+                self.section.line,
+                format!("{reason}, which ignores its rules for HTTP"),
+                "write `mode http` into the section, and convert it again, if it is for requests",
+            ),
+            false => ledger.dropped(self.section.line, reason),
         }
     }
 
@@ -302,6 +333,7 @@ impl Proxy<'_> {
             is_tcp: self.is_tcp,
             acls: &self.acls,
             base: &process.crt_base,
+            heads: &process.heads,
             connections: process.connections,
             world,
             context: self.context(world.maps, world.files),
@@ -420,5 +452,19 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
     {
         // HAProxy waits for ever without the line.
         target.root.put(key!("defaults.timeouts.response"), Value::from("off"));
+    }
+    let has_time = |proxy: &Proxy<'_>, old: &str, new: &str| {
+        proxy.items.iter().any(|item| item.word(0) == old || item.word(0) == "timeout" && item.word(1) == new)
+    };
+    for proxy in proxies.iter().filter(|proxy| proxy.is_back() && !target.pools.is_empty()) {
+        let line = proxy.section.line;
+        if !has_time(proxy, "contimeout", "connect") {
+            let reason = "without `timeout connect` HAProxy waits for ever: here it is 1s";
+            ledger.changes(line, reason, "timeouts.connect of the pool sets another time");
+        }
+        if !has_server_timeout(proxy) {
+            let reason = "without `timeout server` HAProxy waits for ever: here a body or a session may pause for 5m";
+            ledger.changes(line, reason, "timeouts.idle of the pool sets another time");
+        }
     }
 }

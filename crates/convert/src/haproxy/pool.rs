@@ -10,6 +10,9 @@ use crate::model::{Entries, Pool, Value, hashed, name_of};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
 
+/// Last tier of a pool.
+const TIERS: u64 = 15;
+
 /// Reads the part of a section that concerns its servers. `base` is `ca-base` of the global section.
 pub(super) fn read(
     name: &str,
@@ -20,7 +23,7 @@ pub(super) fn read(
     ledger: &mut Ledger,
 ) -> Pool {
     let mut pool = Pool { name: name_of(name), ..Pool::default() };
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered { is_tcp, ..Gathered::default() };
     let defaults: Vec<&&Item> = items.iter().filter(|item| item.word(0) == "default-server").collect();
     for item in items {
         setting(item, &mut pool, &mut gathered, is_tcp, ledger);
@@ -37,8 +40,21 @@ pub(super) fn read(
             ledger.changes(item.line, "its address is in the pool already", "raise the weight of the first of them");
         }
     }
+    let uses_all = items.iter().any(|item| (item.word(0), item.word(1)) == ("option", "allbackups"));
+    if !uses_all {
+        rank_backups(&mut pool);
+    }
     finish(&mut pool, gathered, is_tcp, ledger);
     pool
+}
+
+/// Puts each backup into a tier below the one before it: HAProxy uses only the first that is up.
+fn rank_backups(pool: &mut Pool) {
+    let backups = pool.endpoints.iter_mut().filter(|endpoint| endpoint.set.has(key!("backup")));
+    for (endpoint, tier) in backups.skip(1).zip(2_u64..) {
+        endpoint.set.remove(key!("backup"));
+        endpoint.set.put(key!("priority"), tier.min(TIERS));
+    }
 }
 
 fn setting(item: &Item, pool: &mut Pool, gathered: &mut Gathered, is_tcp: bool, ledger: &mut Ledger) {

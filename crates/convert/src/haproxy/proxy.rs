@@ -24,6 +24,33 @@ pub(super) struct World<'w> {
     pub state: State,
 }
 
+/// True for directives that need `mode http`.
+pub(super) fn is_of_http(item: &Item) -> bool {
+    let word = item.word(0);
+    let is_old = word.starts_with("req") || word.starts_with("rsp");
+    is_old
+        || matches!(
+            word,
+            "http-request"
+                | "http-response"
+                | "http-after-response"
+                | "redirect"
+                | "block"
+                | "monitor-uri"
+                | "cookie"
+                | "compression"
+                | "capture"
+                | "stats"
+                | "errorfile"
+                | "errorfiles"
+                | "errorloc"
+                | "errorloc302"
+                | "errorloc303"
+                | "http-error"
+        )
+        || word == "option" && matches!(item.word(1), "forwardfor" | "httplog" | "httpclose" | "http-server-close")
+}
+
 /// A frontend, backend or listen section with the defaults that it starts from.
 pub(super) struct Proxy<'s> {
     pub section: &'s Section,
@@ -35,6 +62,11 @@ pub(super) struct Proxy<'s> {
 impl Proxy<'_> {
     pub fn context<'c>(&self, maps: &'c Maps, files: &'c dyn Files) -> Context<'c> {
         Context { maps, files, port: self.port() }
+    }
+
+    /// True if the section or its defaults name a mode.
+    pub fn has_mode(&self) -> bool {
+        self.items.iter().any(|item| item.word(0) == "mode")
     }
 
     pub fn is_front(&self) -> bool {
@@ -58,8 +90,9 @@ impl Proxy<'_> {
             caches: world.caches,
             trackers: BTreeMap::new(),
         };
-        trackers(&self.items, &mut scope, ledger);
-        let rules = read(&self.items, &scope, state, ledger);
+        let items: Vec<&Item> = self.items.iter().copied().filter(|item| !self.is_tcp || !is_of_http(item)).collect();
+        trackers(&items, &mut scope, ledger);
+        let rules = read(&items, &scope, state, ledger);
         unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);

@@ -31,7 +31,7 @@ const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
     (&["observe", "on-error"], 1, "`outlier` ejects endpoints that fail requests, without being asked", None),
     (&["downinter", "fastinter"], 1, "there is one interval between checks", Some("health.interval sets it")),
     (
-        &["on-marked-down", "on-marked-up"], 1, "sessions of an endpoint that is down are left alone",
+        &["on-marked-up"], 1, "sessions of backups are left alone when others are up again",
         Some("end them by a shorter timeouts.idle, or have the database close them"),
     ),
     (&["agent-check"], 0, "agents are not asked for weights", Some("load_reports of the pool, or `evenkeel weight`")),
@@ -238,6 +238,14 @@ fn number(
         "maxqueue" => (key!("queue.max"), whole()),
         "inter" => (key!("health.interval"), time(10)),
         "slowstart" => (key!("slow_start"), time(100)),
+        "on-marked-down" => {
+            common(key!("on_down"), "close", item.line, gathered, ledger);
+            if !gathered.is_tcp {
+                let reason = "requests in flight at an endpoint that is down continue; upgraded connections end";
+                ledger.changes(item.line, reason, "timeouts.idle of the pool ends them");
+            }
+            return Some(1);
+        }
         _ => return None,
     };
     match read {

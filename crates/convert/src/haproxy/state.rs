@@ -1,7 +1,7 @@
 //! Changes that the rules of a section have made so far: fields, the path, variables, and requests that an `allow` took out.
 //! Conditions of later rules are read as conditions on the request as the client sent it.
 
-use super::acl::is_of_field;
+use super::acl::{fits, is_of_field};
 use super::criteria::Atom;
 use super::logic::Expr;
 use crate::model::{Cond, Draft, Key, Maps, Test};
@@ -83,7 +83,17 @@ impl State {
     }
 
     pub fn change_field(&mut self, name: &str, on: Expr, change: Change) {
-        self.fields.entry(name.to_ascii_lowercase()).or_default().push((on, change));
+        let name = name.to_ascii_lowercase();
+        if name.ends_with('*') {
+            let others = self.fields.iter_mut().filter(|(other, _)| **other != name && fits(&name, other));
+            others.for_each(|(_, changes)| changes.push((on.clone(), change.clone())));
+        }
+        if !self.fields.contains_key(&name) {
+            let before = self.fields.iter().filter(|(other, _)| fits(other, &name));
+            let before = before.flat_map(|(_, changes)| changes.iter().cloned()).collect();
+            self.fields.insert(name.clone(), before);
+        }
+        self.fields.entry(name).or_default().push((on, change));
     }
 
     pub fn set_var(&mut self, name: &str, on: Expr, value: Source) {
@@ -95,7 +105,7 @@ impl State {
     }
 
     pub fn is_changed(&self, name: &str) -> bool {
-        self.fields.contains_key(&name.to_ascii_lowercase())
+        self.fields.keys().any(|pattern| fits(pattern, name))
     }
 
     /// The text of a variable that has the same value for every request, with variables of evenkeel.
@@ -105,6 +115,11 @@ impl State {
             [(Expr::Const(true), Source::Template(text))] => Some(text.clone()),
             _ => None,
         }
+    }
+
+    /// True if every request sets a variable before it is read.
+    fn is_fixed(&self, name: &str) -> bool {
+        self.vars.get(name).and_then(|changes| changes.first()).is_some_and(|(on, _)| *on == Expr::Const(true))
     }
 
     /// True if a text with variables reads a part of the request that a rule has changed.
@@ -148,6 +163,10 @@ impl State {
             Atom::Var(name, _) if self.has_scripts && !self.vars.contains_key(name) => {
                 Expr::unknown("scripts and agents set variables")
             }
+            // Earlier requests of the connection, or others, may have set it.
+            Atom::Var(name, _) if ["sess.", "proc."].iter().any(|of| name.starts_with(of)) && !self.is_fixed(name) => {
+                Expr::unknown("other requests set the variable")
+            }
             Atom::Var(name, test) => {
                 let changes = self.vars.get(name).into_iter().flatten();
                 changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
@@ -164,7 +183,8 @@ impl State {
             Atom::Is(Cond { key: Key::Client, .. }) | Atom::ClientFile(_) => unless(&self.clients),
             Atom::Unknown(_) | Atom::Rate(_) => plain(),
             _ => {
-                let changes = self.fields.iter().find(|(name, _)| is_of_field(atom, name));
+                // A whole name comes behind its beginnings.
+                let changes = self.fields.iter().rfind(|(name, _)| is_of_field(atom, name));
                 changes.into_iter().flat_map(|(_, changes)| changes).fold(plain(), |before, (on, change)| {
                     let now = field_is(change, atom, &before, maps);
                     choose(on, now, before)

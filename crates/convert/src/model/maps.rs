@@ -120,6 +120,7 @@ fn names(text: &str, map: &str) -> bool {
     [
         format!("{{map.{map}}}"),
         format!("{{map.{map}|"),
+        format!("\"map:{map}\""),
         format!(" {map} = "),
         format!(".{map} = "),
         format!("\"{map}\" = "),

@@ -29,6 +29,8 @@ pub(crate) struct Target {
     pub listeners: Vec<Listener>,
     /// Tables `[map.NAME]`.
     pub maps: Vec<(String, Draft<plan::Map>)>,
+    /// Tables `[limit.NAME]`.
+    pub limits: Vec<(String, Draft<plan::Limit>)>,
     pub routes: Vec<Route>,
     /// Filters that routes name in `use`.
     pub filters: Vec<FilterSet>,
@@ -104,6 +106,7 @@ impl Target {
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
         self.maps.iter().for_each(|(name, map)| map.write(name, &[], &mut out));
+        self.limits.iter().for_each(|(name, limit)| limit.write_under(&format!("[limit.{name}]"), &mut out));
         for filters in &self.filters {
             filters.set.write_under(&format!("[filters.{}]", filters.name), &mut out);
         }

@@ -161,17 +161,18 @@ fn host(m: &Match) -> (u8, usize) {
 }
 
 /// Rank of the condition that reads the path from its left, of the text at its end, and of an expression.
-fn path(m: &Match) -> (u8, usize, u8, usize, usize) {
-    let mut rank = (0, 0, 0, 0, 0);
+fn path(m: &Match) -> (u8, usize, usize, usize) {
+    let mut rank = (0, 0, 0, 0);
     for cond in m.conds.iter().filter(|cond| cond.key == Key::Path && !cond.negated) {
         match &cond.test {
             // Beside another condition it is written as an expression.
-            Test::OneOf(_) if m.only_path().is_none() => rank.4 += 1,
+            Test::OneOf(_) if m.only_path().is_none() => rank.3 += 1,
             Test::OneOf(paths) => (rank.0, rank.1) = (2, paths.first().map_or(0, String::len)),
-            Test::Below(path) => (rank.0, rank.1, rank.2) = (1, path.len(), 1),
+            // `prefix = "/x"` and `starts_with = "/x/"` are equal for paths below `/x/`.
+            Test::Below(path) => (rank.0, rank.1) = (1, path.len() + 1),
             Test::Begins(text) => (rank.0, rank.1) = (1, text.len()),
-            Test::Ends(text) => rank.3 = text.len(),
-            Test::Contains(_) | Test::Regex(_) | Test::Search(_) | Test::Present => rank.4 += 1,
+            Test::Ends(text) => rank.2 = text.len(),
+            Test::Contains(_) | Test::Regex(_) | Test::Search(_) | Test::Present => rank.3 += 1,
         }
     }
     rank
@@ -226,6 +227,18 @@ mod tests {
         assert_eq!(settle_order(&mut all, None), []);
         assert!(all[1].matching.conds.contains(&php.negate()));
         assert_eq!(all[2].matching.conds.len(), 0);
+    }
+
+    #[test]
+    fn a_prefix_and_text_with_its_slash_are_equally_specific() {
+        let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
+        let mut all = routes(&[
+            vec![path(Test::Below("/a".into())), header("A")],
+            vec![path(Test::Begins("/a/".into())), header("B")],
+            vec![path(Test::Begins("/a".into())), header("C")],
+        ]);
+        assert_eq!(settle_order(&mut all, None), []);
+        assert_eq!(all.iter().map(|route| route.set.has(key!("order"))).collect::<Vec<_>>(), [false, true, false]);
     }
 
     #[test]

@@ -5,36 +5,14 @@ use super::lexer::Directive;
 use super::time::milliseconds;
 use super::variable::{self, Scope};
 use super::world::{Forward, World, group, single};
-use super::{compression, services};
+use super::{access, compression, limits, services};
 use crate::limits::put_time;
 use crate::model::{Draft, Entries, RouteKeys, Value, parse_size, size};
-use crate::protection::closed_by;
 use evenkeel_config::draft::KeyOf;
-use evenkeel_config::plan::{self, Access, BasicAuth, Limit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use evenkeel_config::plan;
 
 /// Statuses on which `add_header` works without `always`.
 const WITHOUT_ALWAYS: [i64; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
-
-/// The access list that lets no client in.
-pub(super) fn none() -> Draft<Access> {
-    Draft::one(key!("deny"), vec!["0.0.0.0/0", "::/0"])
-}
-
-/// Directives that refuse requests by rules that are not carried over.
-const PROTECTIONS: [&str; 11] = [
-    "auth_jwt",
-    "auth_oidc",
-    "auth_require",
-    "auth_digest",
-    "auth_gss",
-    "auth_ldap",
-    "auth_pam",
-    "access_by_lua",
-    "access_by_lua_block",
-    "access_by_lua_file",
-    "js_access",
-];
 
 /// Filters for requests of a location. `forward`: the pool that gets them, if any.
 pub(super) fn read(
@@ -59,21 +37,16 @@ pub(super) fn read(
         Some(_) => body_max(levels, &mut set, world),
         None => bodies_of_own(levels, world),
     }
-    access(levels, &mut set, world);
-    basic_auth(levels, &mut set, world);
+    access::addresses(levels, &mut set, world);
+    access::basic_auth(levels, scope, &mut set, world);
     services::read(levels, scope, &mut set, world);
-    for directive in PROTECTIONS.iter().filter_map(|name| single(levels, name)) {
-        match directive.word(1) {
-            "off" => world.ledger.carried(directive.line),
-            _ => closed_by(directive.line, "its rules are not carried over", &mut set, world.ledger),
-        }
-    }
+    access::protections(levels, &mut set, world);
     if forward.is_some() {
-        bandwidth(levels, &mut set, world);
+        bandwidth(levels, scope, &mut set, world);
         unchanged(levels, world);
     }
     compression::read(levels, &mut set, world);
-    limits(levels, &mut set, world);
+    limits::read(levels, scope, &mut set, world);
     if forward.is_some() {
         cache::read(levels, &mut set, world);
     }
@@ -357,13 +330,25 @@ fn body_max(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>)
             set.put(key!("body_max"), size(bytes));
             world.ledger.carried(directive.line);
         }
-        None => world.ledger.changes(directive.line, "its value was not understood", "set body_max of the [[route]]"),
+        None => world.ledger.decide(
+            directive.line,
+            "its value was not understood: bodies may have 1 MiB",
+            "set body_max of the [[route]]",
+        ),
     }
 }
 
-fn bandwidth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
-    let Some(directive) = single(levels, "limit_rate") else { return };
-    match parse_size(directive.word(1)) {
+fn bandwidth(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+    // `set $limit_rate` wins over the directive.
+    let is_set = |d: &&Directive| d.name() == "set" && d.word(1) == "$limit_rate";
+    let line = levels.iter().rev().find_map(|level| level.iter().rev().find(is_set));
+    let value = scope.value("limit_rate").map(str::to_string);
+    let (directive, rate) = match (value, line.or_else(|| single(levels, "limit_rate"))) {
+        (Some(rate), Some(directive)) => (directive, rate),
+        (None, Some(directive)) if directive.name() == "limit_rate" => (directive, directive.word(1).to_string()),
+        _ => return,
+    };
+    match parse_size(&rate) {
         Some(0) => world.ledger.carried(directive.line),
         Some(bytes) => {
             set.put(key!("bandwidth"), size(bytes.max(1024)));
@@ -379,205 +364,4 @@ fn bandwidth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>
             "bandwidth = \"1MB\" in the [[route]], and a route for each rate",
         ),
     }
-}
-
-/// `allow` and `deny`: NGINX takes the first network that fits, and evenkeel the longest. Rules within the network of an
-/// earlier rule have no effect there and go.
-fn access(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
-    let is_rule = |d: &&Directive| matches!(d.name(), "allow" | "deny");
-    let rules =
-        levels.iter().rev().map(|level| level.iter().filter(is_rule).collect::<Vec<_>>()).find(|r| !r.is_empty());
-    let Some(rules) = rules else { return };
-    let mut kept: Vec<(bool, Network)> = Vec::new();
-    let mut is_closed = false;
-    for rule in &rules {
-        world.ledger.carried(rule.line);
-        let networks: Vec<Network> = match rule.word(1) {
-            "all" => vec![Network::all(true), Network::all(false)],
-            "unix:" => {
-                world.ledger.dropped(rule.line, "clients do not connect by Unix sockets");
-                continue;
-            }
-            text => match Network::read(text) {
-                Some(network) => vec![network],
-                None => {
-                    world.ledger.changes(rule.line, "it is not an address or a network", "access of the [[route]]");
-                    is_closed |= rule.name() == "deny";
-                    continue;
-                }
-            },
-        };
-        for network in networks {
-            match kept.iter().any(|(_, earlier)| earlier.has(&network)) {
-                true => world.ledger.dropped(rule.line, "a rule before it decides about all of its clients"),
-                false => kept.push((rule.name() == "allow", network)),
-            }
-        }
-    }
-    if is_closed {
-        return drop(set.put(key!("access"), none()));
-    }
-    let of = |allows: bool| kept.iter().filter(move |(allow, _)| *allow == allows).map(|(_, network)| network);
-    if of(false).next().is_none() {
-        return;
-    }
-    let mut access: Draft<Access> = Draft::default();
-    // Clients that no rule names are let in, and here only if the list of the allowed has them.
-    let rest: Vec<bool> =
-        [true, false].into_iter().filter(|v4| !kept.iter().any(|(_, n)| *n == Network::all(*v4))).collect();
-    let some_allowed = of(true).next().is_some();
-    let denies_rest = |network: &Network| network.length == 0 && some_allowed;
-    of(false).filter(|network| !denies_rest(network)).for_each(|network| access.push(key!("deny"), network.text()));
-    of(true).for_each(|network| access.push(key!("allow"), network.text()));
-    if some_allowed {
-        rest.into_iter().for_each(|v4| access.push(key!("allow"), Network::all(v4).text()));
-    }
-    set.put(key!("access"), access);
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Network {
-    address: IpAddr,
-    length: u32,
-}
-
-impl Network {
-    fn all(is_v4: bool) -> Network {
-        let address = if is_v4 { IpAddr::from([0, 0, 0, 0]) } else { IpAddr::from([0_u16; 8]) };
-        Network { address, length: 0 }
-    }
-
-    fn read(text: &str) -> Option<Network> {
-        let (address, length) = text.split_once('/').unwrap_or((text, ""));
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length = if length.is_empty() { most } else { length.parse().ok().filter(|length| *length <= most)? };
-        Some(Network { address: masked(address, length), length })
-    }
-
-    fn has(&self, other: &Network) -> bool {
-        self.address.is_ipv4() == other.address.is_ipv4()
-            && self.length <= other.length
-            && masked(other.address, self.length) == self.address
-    }
-
-    fn text(&self) -> String {
-        let most = if self.address.is_ipv4() { 32 } else { 128 };
-        if self.length == most { self.address.to_string() } else { format!("{}/{}", self.address, self.length) }
-    }
-}
-
-/// The first bits of an address.
-fn masked(address: IpAddr, length: u32) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into(),
-        IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & u128::MAX.checked_shl(128 - length).unwrap_or(0)).into(),
-    }
-}
-
-fn basic_auth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
-    let Some(directive) = single(levels, "auth_basic") else { return };
-    if directive.word(1) == "off" {
-        return world.ledger.carried(directive.line);
-    }
-    match single(levels, "auth_basic_user_file") {
-        Some(file) => {
-            let auth: Draft<BasicAuth> = Draft::one(key!("file"), file.word(1)).with(key!("realm"), directive.word(1));
-            // NGINX forwards the credentials too.
-            set.put(key!("basic_auth"), auth.with(key!("keep"), true));
-            world.ledger.carried(directive.line);
-            world.ledger.changes(
-                file.line,
-                "hashes of MD5, SHA-1 and DES are refused: those of bcrypt, Argon2id and SHA-crypt are read",
-                "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
-            );
-        }
-        None => world.ledger.dropped(directive.line, "without a file of passwords, NGINX asks for none"),
-    }
-}
-
-fn limits(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
-    let mut limits: Vec<Value> = Vec::new();
-    for directive in group(levels, "limit_req") {
-        let parameter =
-            |name: &str| directive.from(1).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let zone = world.zones.get(&format!("limit_req_zone:{}", parameter("zone").unwrap_or_default())).cloned();
-        let Some((zone, key)) = zone.and_then(|zone| Some((zone.clone(), key_of(&zone.key)?))) else {
-            let todo = "limits = [{ requests = \"10/s\", key = \"client\" }] in the [[route]]";
-            world.ledger.changes(
-                directive.line,
-                "its zone is not there, or counts by something that is not a key here",
-                todo,
-            );
-            continue;
-        };
-        let (number, unit) = zone.rate.split_once("r/").unwrap_or((&zone.rate, "s"));
-        let mut limit: Draft<Limit> = Draft::one(key!("requests"), format!("{number}/{unit}"));
-        let burst = parameter("burst").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        // The request that is due counts, too.
-        limit.put(key!("burst"), burst + 1);
-        limit.put(key!("key"), key);
-        limits.push(limit.into());
-        world.ledger.carried(zone.line);
-        world.ledger.carried(directive.line);
-        let waits = burst > 0 && !directive.words.iter().any(|word| word == "nodelay");
-        if waits {
-            world.ledger.changes(
-                directive.line,
-                "requests within the burst are not delayed, but forwarded at once",
-                "lower burst if endpoints need an even rate",
-            );
-        }
-        status(levels, "limit_req_status", directive, world);
-    }
-    for directive in group(levels, "limit_conn") {
-        let zone = world.zones.get(&format!("limit_conn_zone:{}", directive.word(1))).cloned();
-        let most = directive.word(2).parse::<u64>().ok();
-        match zone.and_then(|zone| Some((zone.clone(), key_of(&zone.key)?, most?))) {
-            Some((zone, key, most)) => {
-                limits.push(Draft::<Limit>::one(key!("in_flight"), most).with(key!("key"), key).into());
-                world.ledger.carried(zone.line);
-                world.ledger.carried(directive.line);
-                status(levels, "limit_conn_status", directive, world);
-            }
-            None => {
-                let todo = "limits = [{ in_flight = 20, key = \"client\" }] in the [[route]]";
-                world.ledger.changes(
-                    directive.line,
-                    "its zone is not there, or counts by something that is not a key here",
-                    todo,
-                );
-            }
-        }
-    }
-    if !limits.is_empty() {
-        set.put(key!("limits"), Value::List(limits));
-    }
-}
-
-fn status(levels: &[&[Directive]], name: &str, of: &Directive, world: &mut World<'_>) {
-    match single(levels, name) {
-        Some(directive) if directive.word(1) == "429" => world.ledger.carried(directive.line),
-        Some(directive) => {
-            let reason = format!("too many requests are answered by 429, not by {}", directive.word(1));
-            world.ledger.changes(directive.line, reason, "nothing, unless clients depend on it");
-        }
-        None => world.ledger.changes(
-            of.line,
-            "too many requests are answered by 429, and by NGINX by 503",
-            "nothing, unless clients depend on it",
-        ),
-    }
-}
-
-fn key_of(key: &str) -> Option<String> {
-    Some(match key {
-        "$binary_remote_addr" | "$remote_addr" => "client".to_string(),
-        "$server_name" | "$host" | "$http_host" => "route".to_string(),
-        key => match key.strip_prefix('$')? {
-            name if name.starts_with("http_") => format!("header:{}", variable::field_of(&name[5..])),
-            name if name.starts_with("cookie_") => format!("cookie:{}", &name[7..]),
-            _ => return None,
-        },
-    })
 }

@@ -60,9 +60,8 @@ const ROWS: &[(&str, Fate)] = &[
     
     ("etag", Lossless("the endpoint sets it")), ("if_modified_since", Lossless("the endpoint decides it")), 
     ("source_charset", Lossless("the endpoint states it")), ("chunked_transfer_encoding", Lossless("always on")), ("max_ranges", Lossless("the endpoint decides it")),
-    ("merge_slashes", Changes("paths are matched and passed on in normal form, with `//` as `/`, where another reading would choose another route", "nothing, unless endpoints need `//`: paths = \"as_sent\"")),
-    ("ignore_invalid_headers", Changes("malformed fields are refused", "nothing, unless clients send them")), ("underscores_in_headers", Lossless("names with `_` pass")),
-    ("large_client_header_buffers", Lossless("`limits.headers` is 32KiB")), ("client_header_buffer_size", Lossless("`limits.headers` is 32KiB")),
+    ("ignore_invalid_headers", Changes("malformed fields are refused", "nothing, unless clients send them")), ("underscores_in_headers", Lossless("fields with `_` in their names pass")),
+    ("client_header_buffer_size", Lossless("`limits.headers` is 32KiB")),
     ("client_body_buffer_size", Lossless(BUFFERS)), ("client_body_temp_path", Lossless(BUFFERS)), ("client_body_in_file_only", Lossless(BUFFERS)),
     ("client_body_in_single_buffer", Lossless(BUFFERS)), ("proxy_buffering", Lossless(BUFFERS)), ("proxy_buffers", Lossless(BUFFERS)), ("proxy_buffer_size", Lossless(BUFFERS)),
     ("proxy_busy_buffers_size", Lossless(BUFFERS)), ("proxy_max_temp_file_size", Lossless(BUFFERS)), ("proxy_temp_file_write_size", Lossless(BUFFERS)),
@@ -88,8 +87,8 @@ const ROWS: &[(&str, Fate)] = &[
     ("ssl_buffer_size", Lossless(MACHINERY)), ("ssl_early_data", Changes("requests are not taken from early data", "nothing: clients send them again")),
     ("ssl_stapling", Changes("OCSP responses are stapled from a file", "write ocsp beside the certificate, or nothing: most authorities have ended OCSP")),
     ("ssl_stapling_verify", Lossless("stapled responses are always verified")), ("ssl_stapling_file", Changes("OCSP responses are stapled from a file", "write ocsp beside the certificate")),
-    ("ssl_trusted_certificate", Lossless("it serves OCSP")), ("ssl_verify_depth", Lossless("chains have a bound of their own")), ("ssl_password_file", Changes("keys with a password are not read", "decrypt the key: openssl pkey")),
-    ("ssl_reject_handshake", Changes("a handshake is refused for all names or for none", "tls.unknown_name = \"reject\" in the listener")), ("ssl", Changes("it is written in `listen`", "write `listen 443 ssl`, and convert again")),
+    ("ssl_verify_depth", Changes("chains of client certificates have no bound", "nothing, unless a client has a certificate of an authority below the one that it names")), ("ssl_password_file", Changes("keys with a password are not read", "decrypt the key: openssl pkey")),
+    ("ssl", Changes("it is written in `listen`", "write `listen 443 ssl`, and convert again")),
     ("ssl_handshake_timeout", Lossless("`tls.handshake_timeout` is 10 s")),
     ("proxy_ssl_ciphers", Lossless(CIPHERS)), ("proxy_ssl_session_reuse", Lossless("sessions resume by tickets")), ("proxy_ssl_verify_depth", Lossless("chains have a bound of their own")),
     ("proxy_ssl_protocols", Lossless("TLS 1.2 is the oldest version that is spoken")), ("proxy_ssl_conf_command", Lossless(CIPHERS)),
@@ -111,7 +110,7 @@ const ROWS: &[(&str, Fate)] = &[
     
     ("limit_rate_after", Changes("bandwidth is bounded from the first byte", "nothing")),
     ("limit_req_log_level", Lossless("refused requests are in the access log and in metrics")), ("limit_conn_log_level", Lossless("refused requests are in the access log and in metrics")),
-    ("limit_req_dry_run", Lossless("no limit is applied without counting")), 
+    
     ("sub_filter", Changes("bodies are not changed", "have the application send what is meant")), ("sub_filter_once", Changes("bodies are not changed", "have the application send what is meant")),
     ("sub_filter_types", Changes("bodies are not changed", "have the application send what is meant")), ("ssi", Changes("bodies are not changed", "have the application send what is meant")), ("addition_types", Changes("bodies are not changed", "have the application send what is meant")),
     ("add_before_body", Changes("bodies are not changed", "have the application send what is meant")), ("add_after_body", Changes("bodies are not changed", "have the application send what is meant")),
@@ -128,11 +127,16 @@ const ROWS: &[(&str, Fate)] = &[
     ("split_clients", Changes("it is written in another way", "split = { weights = { stable = 95, canary = 5 } } in a [[route]]")), ("js_import", Changes(SCRIPT.0, SCRIPT.1)), ("js_content", Changes(SCRIPT.0, SCRIPT.1)), ("js_set", Changes(SCRIPT.0, SCRIPT.1)), ("js_path", Changes(SCRIPT.0, SCRIPT.1)),
     ("lua_package_path", Changes(SCRIPT.0, SCRIPT.1)), ("lua_shared_dict", Changes(SCRIPT.0, SCRIPT.1)), ("content_by_lua_block", Changes(SCRIPT.0, SCRIPT.1)), ("access_by_lua_block", Changes(SCRIPT.0, SCRIPT.1)), ("rewrite_by_lua_block", Changes(SCRIPT.0, SCRIPT.1)),
     ("content_by_lua_file", Changes(SCRIPT.0, SCRIPT.1)), ("access_by_lua_file", Changes(SCRIPT.0, SCRIPT.1)), ("init_by_lua_block", Changes(SCRIPT.0, SCRIPT.1)), ("perl", Changes(SCRIPT.0, SCRIPT.1)),
-    ("load_module", Changes("modules are not loaded", "see what the module is for")), ("modsecurity", Changes("modules are not loaded", "keep the firewall in front")), ("modsecurity_rules_file", Changes("modules are not loaded", "keep the firewall in front")),
+    ("load_module", Changes("modules are not loaded", "see what the module is for")), ("modsecurity_rules_file", Changes("modules are not loaded", "keep the firewall in front")),
     ("log_subrequest", Lossless("there are no subrequests")), ("rewrite_log", Lossless("`evenkeel explain` shows what happened to a request")), ("uninitialized_variable_warn", Lossless("unknown variables are errors of `check`")), ("open_log_file_cache", Lossless(MACHINERY)),
     ("ntlm", Changes("connections are not bound to clients", "proxy the service in TCP mode")), ("queue", Changes("it is written in another way", "queue = { max = N } in the pool")), ("state", Lossless("`runtime.state` keeps operators' orders")),
     ("keepalive_timeout_upstream", Lossless(MACHINERY)), ("resolver_timeout", Lossless("questions to name servers have a time limit")), ("real_ip_recursive", Lossless("always so: the client is the last address outside of trusted proxies")), ("proxy_requests", Changes("flows end when they are idle", "udp.answers of the listener")), ("msie_padding", Lossless("no browser of today needs it")), ("satisfy_any", Lossless(MACHINERY)),
 ];
+
+/// True if the table has a directive.
+pub(super) fn has(name: &str) -> bool {
+    ROWS.iter().any(|(known, _)| *known == name)
+}
 
 /// Settles all directives below that the table has. Those in blocks of `if`, too.
 pub(super) fn settle(all: &[Directive], ledger: &mut Ledger) {

@@ -144,31 +144,21 @@ impl<'r> Reader<'r> {
             self.ledger.changes(line, "modules are not loaded", "see what the module is for");
             return Vec::new();
         }
-        let paths = self.paths(name);
+        // A file that was not read may have refused requests: its line stays.
+        let unread = || vec![directive.clone()];
+        let Some(paths) = self.paths(name) else {
+            self.ledger.decide(line, format!("{name} cannot be read here"), "convert on the machine that has it");
+            return unread();
+        };
         if paths.is_empty() {
-            let is_pattern = name.contains(['*', '?']);
-            match is_pattern {
-                true => self.ledger.changes(
-                    line,
-                    "no file was found that it includes",
-                    "convert on the machine that has them",
-                ),
-                false => self.ledger.decide(
-                    line,
-                    format!("{name} cannot be read here"),
-                    "convert on the machine that has it",
-                ),
-            }
-            return Vec::new();
+            self.ledger.dropped(line, "there is no file that it includes");
         }
         let mut all = Vec::new();
         for path in paths {
             if depth >= DEPTH || self.included >= INCLUDED {
-                self.ledger.changes(
-                    line,
-                    "too many files are included, or one includes itself",
-                    "convert the parts one by one",
-                );
+                let reason = "too many files are included, or one includes itself";
+                self.ledger.decide(line, reason, "convert the parts one by one");
+                all.extend(unread());
                 break;
             }
             self.included += 1;
@@ -179,29 +169,27 @@ impl<'r> Reader<'r> {
                     let plain = template::strip(&text, &file, self.ledger);
                     all.extend(self.read(&plain, &file, depth + 1));
                 }
-                None => self.ledger.decide(
-                    line,
-                    format!("{} cannot be read here", path.display()),
-                    "convert on the machine that has it",
-                ),
+                None => {
+                    let reason = format!("{} cannot be read here", path.display());
+                    self.ledger.decide(line, reason, "convert on the machine that has it");
+                    all.extend(unread());
+                }
             }
         }
         all
     }
 
-    /// Files that match a name, with `*` and `?` in its last component.
-    fn paths(&self, name: &str) -> Vec<PathBuf> {
+    /// Files that match a name, with `*` and `?` in its last component. `None` if the file or the folder cannot be read.
+    fn paths(&self, name: &str) -> Option<Vec<PathBuf>> {
         let path = self.folder.join(name);
-        let (Some(folder), Some(pattern)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
-            return Vec::new();
-        };
+        let (folder, pattern) = (path.parent()?, path.file_name()?.to_str()?);
         if !pattern.contains(['*', '?']) {
-            return if self.files.read(&path).is_ok() { vec![path] } else { Vec::new() };
+            return self.files.read(&path).is_ok().then(|| vec![path]);
         }
-        let mut names = self.files.list(folder).unwrap_or_default();
+        let mut names = self.files.list(folder).ok()?;
         names.retain(|name| fits(pattern.as_bytes(), name.as_bytes()));
         names.sort();
-        names.iter().map(|name| folder.join(name)).collect()
+        Some(names.iter().map(|name| folder.join(name)).collect())
     }
 }
 
@@ -288,6 +276,11 @@ fn tokens(text: &str) -> Vec<(usize, Token)> {
             ';' | '{' | '}' => {
                 // `{2,3}` within an expression needs quotes in NGINX, too.
                 end(&mut tokens, &mut word, &mut is_word, begun);
+                if c == '{' && is_of_lua(&tokens) {
+                    line += lua(&mut chars);
+                    tokens.push((begun, Token::End));
+                    continue;
+                }
                 let token = match c {
                     ';' => Token::End,
                     '{' => Token::Open,
@@ -303,6 +296,41 @@ fn tokens(text: &str) -> Vec<(usize, Token)> {
     }
     end(&mut tokens, &mut word, &mut is_word, begun);
     tokens
+}
+
+/// True if the directive at the end is one whose block is a script of Lua.
+fn is_of_lua(tokens: &[(usize, Token)]) -> bool {
+    let words =
+        tokens.iter().rev().map_while(|(_, token)| if let Token::Word(word) = token { Some(word) } else { None });
+    words.last().is_some_and(|name| name.ends_with("_by_lua_block"))
+}
+
+/// Skips a script of Lua with the brace that ends its block, and returns the number of its lines. Braces in strings and
+/// comments do not count.
+fn lua(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> usize {
+    let (mut depth, mut lines) = (1_usize, 0);
+    while let Some(c) = chars.next() {
+        match c {
+            '\n' => lines += 1,
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            '-' if chars.next_if_eq(&'-').is_some() => while chars.next_if(|c| *c != '\n').is_some() {},
+            '"' | '\'' => {
+                while let Some(inner) = chars.next_if(|inner| *inner != '\n') {
+                    match inner {
+                        '\\' => drop(chars.next()),
+                        inner if inner == c => break,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    lines
 }
 
 fn escaped(c: Option<char>, quote: char, word: &mut String) {
@@ -340,6 +368,14 @@ mod tests {
         assert_eq!(all[1].inner()[1].words, ["location", "~", "\\.php$"]);
         assert_eq!(all[1].inner()[1].inner()[0].words, ["return", "404"]);
         assert_eq!(read("proxy_pass http://${host}:80;")[0].word(1), "http://${host}:80");
+    }
+
+    #[test]
+    fn scripts_of_lua_are_skipped() {
+        let all =
+            read("a_by_lua_block {\n -- don't }\n say(\"}\", {1})\n}\nlisten 80;\nx { b_by_lua_block { '\\'}' } c; }");
+        assert_eq!(all.iter().map(Directive::name).collect::<Vec<_>>(), ["a_by_lua_block", "listen", "x"]);
+        assert_eq!(all[2].inner().len(), 2);
     }
 
     #[test]

@@ -6,7 +6,10 @@ use super::world::World;
 /// A `listen` line that was read.
 #[derive(Clone, Debug)]
 pub(super) struct Listen {
+    /// Address, with `[::]` for all addresses of any family.
     pub address: String,
+    /// Families of a listener at all addresses: IPv4, IPv6.
+    pub families: [bool; 2],
     pub is_tls: bool,
     pub is_default: bool,
     pub takes_proxy: bool,
@@ -56,8 +59,13 @@ pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Lis
     if let Some(word) = tuned {
         world.ledger.dropped(line, format!("`{word}` tunes NGINX's own sockets"));
     }
+    let families = match (text.contains("[::]"), has("ipv6only=off")) {
+        (true, is_dual) => [is_dual, true],
+        (false, _) => [true, false],
+    };
     Some(Listen {
-        address,
+        address: address.replace("0.0.0.0:", "[::]:"),
+        families,
         is_tls: has("ssl"),
         is_default: has("default_server") || has("default"),
         takes_proxy: has("proxy_protocol"),
@@ -65,12 +73,12 @@ pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Lis
     })
 }
 
-/// An address as evenkeel writes it: `80`, `*:80` and `[::]:80` are the same there.
+/// An address as evenkeel writes it: `80` and `*:80` are all addresses of IPv4.
 pub(super) fn address(text: &str) -> Option<String> {
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0) || port.starts_with("${");
     let text = text.trim();
     if is_port(text) {
-        return Some(format!("[::]:{text}"));
+        return Some(format!("0.0.0.0:{text}"));
     }
     let after = text.rsplit(']').next().unwrap_or_default();
     let (host, port) = match after.rsplit_once(':') {
@@ -78,7 +86,7 @@ pub(super) fn address(text: &str) -> Option<String> {
         _ => (text, "80"),
     };
     let host = match host {
-        "*" | "0.0.0.0" | "[::]" | "" => "[::]".to_string(),
+        "*" | "" => "0.0.0.0".to_string(),
         "localhost" => "127.0.0.1".to_string(),
         host => host.to_string(),
     };
@@ -93,14 +101,14 @@ mod tests {
     #[test]
     fn addresses_are_written_in_one_way() {
         for (text, written) in [
-            ("80", Some("[::]:80")),
-            ("*:8080", Some("[::]:8080")),
+            ("80", Some("0.0.0.0:80")),
+            ("*:8080", Some("0.0.0.0:8080")),
             ("[::]:80", Some("[::]:80")),
             ("127.0.0.1", Some("127.0.0.1:80")),
             ("[::1]:443", Some("[::1]:443")),
             ("[::1]", Some("[::1]:80")),
             ("localhost:81", Some("127.0.0.1:81")),
-            ("${PORT}", Some("[::]:${PORT}")),
+            ("${PORT}", Some("0.0.0.0:${PORT}")),
             ("web.example:80", None),
             ("0", None),
         ] {

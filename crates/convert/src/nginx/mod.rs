@@ -1,12 +1,14 @@
 //! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
-// Order: known, server, pass, rules, filters, services, tree, cache, compression, stream, listen, world, upstream,
-// variable & table, lexer, names, time
+// Order: server & stream, pass, rules, filters, access, limits, services, cache, compression, known, tree, tls, listen, world,
+// upstream, variable & table, lexer, names, time
+mod access;
 mod cache;
 mod compression;
 mod filters;
 mod known;
 mod lexer;
+mod limits;
 mod listen;
 mod names;
 mod pass;
@@ -16,6 +18,7 @@ mod services;
 mod stream;
 mod table;
 mod time;
+mod tls;
 mod tree;
 mod upstream;
 mod variable;
@@ -68,6 +71,8 @@ const INHERITED: &[&str] = &[
     "limit_conn",
     "limit_req_status",
     "limit_conn_status",
+    "limit_req_dry_run",
+    "limit_conn_dry_run",
     "proxy_connect_timeout",
     "proxy_read_timeout",
     "grpc_read_timeout",
@@ -93,8 +98,12 @@ const INHERITED: &[&str] = &[
     "ssl_certificate",
     "ssl_certificate_key",
     "ssl_client_certificate",
+    "ssl_trusted_certificate",
     "ssl_verify_client",
+    "ssl_reject_handshake",
     "ssl_crl",
+    "large_client_header_buffers",
+    "merge_slashes",
 ];
 
 /// Reads an nginx.conf and the files that it includes.
@@ -126,6 +135,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
+    limits::unshare(&mut world.target);
     leftovers(&all, &mut world);
     world.target
 }

@@ -2,9 +2,9 @@
 
 use super::filters;
 use super::lexer::Directive;
-use super::rules::{Routes, State, groups, join};
+use super::rules::{Routes, State, join};
 use super::rules::{Truth, row};
-use super::table::named;
+use super::table::written;
 use super::tree::Location;
 use super::variable;
 use super::world::{Forward, group, single, split_uri};
@@ -228,7 +228,7 @@ impl<'d> Routes<'_, 'd> {
             return;
         }
         if has_variables {
-            match whole_path(uri, location) {
+            match whole_path(uri, location, state.scope.groups) {
                 Some(keys) => drop(set.put(key!("rewrite"), keys)),
                 None => {
                     let todo = "rewrite = { path = \"/x/{1}\" } in the [[route]]";
@@ -362,15 +362,16 @@ fn by_prefix(pattern: &str, uri: &str, state: &State<'_>, set: &mut RouteKeys) {
     set.put(key!("rewrite"), keys.with(key!("to"), format!("{}{{1}}", braced(uri))));
 }
 
-/// A path that variables make, without the query of the request.
-fn whole_path(uri: &str, location: &Location<'_>) -> Option<Draft<Rewrite>> {
+/// A path that variables make, without the query of the request. `count`: groups that the last expression left, with the
+/// whole.
+fn whole_path(uri: &str, location: &Location<'_>, count: usize) -> Option<Draft<Rewrite>> {
     let (bare, keeps) = match uri.strip_suffix("${is_args}${args}") {
         Some(bare) => (bare, true),
         None => (uri, false),
     };
     let is_regex = location.modifier.starts_with('~');
     let regex = match is_regex {
-        true => whole(&named(location.pattern), location.modifier == "~*"),
+        true => whole(&written(location.pattern).ok()?, location.modifier == "~*"),
         false => "(.*)".to_string(),
     };
     let (mut to, mut rest) = (String::new(), bare);
@@ -380,7 +381,9 @@ fn whole_path(uri: &str, location: &Location<'_>) -> Option<Draft<Rewrite>> {
         let is_group =
             is_regex && (name.bytes().all(|b| b.is_ascii_digit()) || regex.contains(&format!("(?P<{name}>")));
         match name {
-            name if name.parse::<usize>().is_ok_and(|number| is_regex && number >= groups(location.pattern)) => {}
+            // The groups of a condition.
+            name if name.bytes().all(|b| b.is_ascii_digit()) && count == 0 => return None,
+            name if name.parse::<usize>().is_ok_and(|number| is_regex && number >= count) => {}
             name if is_group => to.push_str(&format!("{{{name}}}")),
             "uri" if !is_regex => to.push_str("{1}"),
             _ => return None,

@@ -4,14 +4,15 @@ use super::lexer::Directive;
 use super::listen::{Listen, listen};
 use super::names::{Names, OtherNames};
 use super::rules::{self, Routes, join};
-use super::table::named;
+use super::table::written;
 use super::time::milliseconds;
+use super::tls::{self, Refused};
 use super::tree::Tree;
 use super::variable::Scope;
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Apart, Cond, Key, Listener, Match, Route, Value, break_ties, cert_files, escape, name_of};
+use crate::model::{Apart, Cond, Key, Listener, Match, Route, break_ties, escape, name_of, parse_size, size};
 use crate::reconcile::reconcile;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
@@ -25,6 +26,8 @@ struct Server<'d> {
     names: Vec<String>,
     /// Names that are looked up behind these: `x.*` as an expression, and expressions.
     late: Vec<Late>,
+    /// True if it has a name that is not known here. All requests that may have the name are refused.
+    is_unknown: bool,
     name: String,
 }
 
@@ -39,14 +42,14 @@ struct Late {
 /// Translates all servers of the HTTP level, which inherit the directives in `http`.
 pub(super) fn translate<'d>(servers: &[&'d Directive], http: &'d [Directive], world: &mut World<'d>) {
     let servers: Vec<Server<'d>> = servers.iter().map(|directive| Server::read(directive, world)).collect();
-    let listeners = listeners(http, &servers, world);
+    let (listeners, refused) = listeners(http, &servers, world);
     let mut names = Names::new();
     for (number, server) in servers.iter().enumerate() {
         server.names.iter().for_each(|name| _ = names.entry(name.clone()).or_default().insert(number));
     }
     let names = Rc::new(names);
     for (number, server) in servers.iter().enumerate() {
-        let groups = server.routes(http, OtherNames::new(&names, number), world);
+        let groups = server.routes(http, OtherNames::new(&names, number), refused[number], world);
         place(number, groups, &servers, &listeners, world);
     }
     // Servers with names by expression are conditions on a field, and not on the host.
@@ -188,7 +191,11 @@ impl<'d> Server<'d> {
             has_listen = true;
             if let Some(listen) = listen(line, world) {
                 match listens.iter_mut().find(|other| other.key() == listen.key()) {
-                    Some(other) => other.is_default |= listen.is_default,
+                    Some(other) => {
+                        other.is_default |= listen.is_default;
+                        let both = |at: usize| other.families[at] | listen.families[at];
+                        other.families = [both(0), both(1)];
+                    }
                     None => listens.push(listen),
                 }
             }
@@ -196,13 +203,21 @@ impl<'d> Server<'d> {
         if !has_listen {
             listens.push(Listen {
                 address: "[::]:80".into(),
+                families: [true, false],
                 is_tls: false,
                 is_default: false,
                 takes_proxy: false,
                 is_h2c: false,
             });
         }
-        let mut server = Server { directive, listens, names: Vec::new(), late: Vec::new(), name: "server".to_string() };
+        let mut server = Server {
+            directive,
+            listens,
+            names: Vec::new(),
+            late: Vec::new(),
+            is_unknown: false,
+            name: "server".to_string(),
+        };
         for line in directive.inner().iter().filter(|d| d.name() == "server_name") {
             server.names(line, world);
         }
@@ -222,13 +237,15 @@ impl<'d> Server<'d> {
                     "`$hostname` is the name of the machine",
                     "write it in match.host",
                 ),
-                _ if name.starts_with('~') => match crate::expression::foreign(&name[1..]) {
-                    Ok(()) => self.late.push(Late { length: 0, regex: named(&name[1..]) }),
-                    Err(reason) => world.ledger.changes(
-                        directive.line,
-                        reason,
-                        "write match.host, or header = { Host = { regex = \"...\" } }",
-                    ),
+                _ if name.starts_with('~') => match written(&name[1..]) {
+                    Ok(regex) => self.late.push(Late { length: 0, regex }),
+                    Err(reason) => {
+                        let reason = format!("{reason}: every host that it may be is refused");
+                        let todo = "write match.host, or header = { Host = { regex = \"...\" } }";
+                        world.ledger.decide(directive.line, reason, todo);
+                        self.is_unknown = true;
+                        self.late.push(Late { length: 0, regex: ".*".into() });
+                    }
                 },
                 lower if lower.ends_with(".*") => {
                     let start = lower.trim_end_matches('*');
@@ -261,7 +278,13 @@ impl<'d> Server<'d> {
     }
 
     /// Routes of the server for each group of paths, without hosts and listeners.
-    fn routes(&self, http: &'d [Directive], others: OtherNames, world: &mut World<'d>) -> Vec<Vec<Route>> {
+    fn routes(
+        &self,
+        http: &'d [Directive],
+        others: OtherNames,
+        refused: Refused,
+        world: &mut World<'d>,
+    ) -> Vec<Vec<Route>> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
         let tree = Tree::read(&levels);
         world.services = super::services::asked(&levels, &tree);
@@ -270,6 +293,9 @@ impl<'d> Server<'d> {
             self.listens.first().and_then(|listen| listen.address.rsplit(':').next()?.parse().ok()).unwrap_or(80);
         let mut routes = Routes::new(world, &tree, self.name.clone(), port);
         routes.others = others;
+        let has = |is_tls: bool| self.listens.iter().any(|listen| listen.is_tls == is_tls);
+        let is_mixed = has(true) && has(false) && !self.is_unknown;
+        routes.refuse(refused, &scope, is_mixed, self.directive.line);
         routes.server(&levels, scope, self.directive.line);
         let (pages, groups) = (routes.pages, routes.groups);
         world.target.routes.extend(pages);
@@ -304,30 +330,105 @@ fn settle_all(directives: &[Directive], reason: &str, world: &mut World<'_>) {
     }
 }
 
-fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) -> Vec<((String, bool), Listener)> {
+/// Listeners by their addresses, and the requests that each server refuses by its settings of TLS.
+type Listeners = (Vec<((String, bool), Listener)>, Vec<Refused>);
+
+fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) -> Listeners {
     let mut listeners: Vec<((String, bool), Listener)> = Vec::new();
-    for server in servers {
+    let mut refused = vec![Refused::None; servers.len()];
+    for (number, server) in servers.iter().enumerate() {
         let levels: [&[Directive]; 2] = [http, server.directive.inner()];
         for listen in &server.listens {
             let key = listen.key();
             let at = listeners.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
                 let name = listener_name(&key, &listeners);
-                listeners.push((key.clone(), Listener { name, bind: vec![key.0.clone()], ..Listener::default() }));
+                let bind = binds(&key, servers, world);
+                listeners.push((key.clone(), Listener { name, bind: vec![bind], ..Listener::default() }));
                 listeners.len() - 1
             });
             let is_default = default_of(&key, servers) == Some(server.directive.line);
+            if server.is_unknown && !is_default || listen.is_tls && rejects(&levels) {
+                refused[number] = Refused::All;
+            }
             let listener = &mut listeners[at].1;
             if listen.is_h2c {
                 listener.set.put(key!("h2c"), true);
             }
             client_times(&levels, listener, world);
+            heads(&levels, listener, world);
             proxies_in_front(&levels, listen, listener, world);
             if listen.is_tls {
-                tls(&levels, is_default, listener, world);
+                tls::read(&levels, is_default, listener, world);
             }
         }
     }
-    listeners
+    for (key, listener) in listeners.iter_mut().filter(|(key, _)| key.1) {
+        let here: Vec<usize> = (0..servers.len()).filter(|number| servers[*number].has(key)).collect();
+        let levels = here.iter().map(|number| vec![http, servers[*number].directive.inner()]).collect::<Vec<_>>();
+        for (number, own) in here.iter().zip(tls::client_certificates(&levels, listener, world)) {
+            refused[*number] = refused[*number].max(own);
+        }
+        let listens = here.iter().flat_map(|number| servers[*number].directive.inner());
+        if !listener.set.has(key!("tls.certificates")) {
+            listener.set.put(key!("tls.self_signed"), true);
+            if let Some(directive) = listens.into_iter().find(|d| d.name() == "listen") {
+                let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }";
+                world.ledger.decide(directive.line, "no certificate was carried over: a self-signed one is used", todo);
+            }
+        }
+    }
+    (listeners, refused)
+}
+
+fn rejects(levels: &[&[Directive]]) -> bool {
+    single(levels, "ssl_reject_handshake").is_some_and(|d| d.word(1) == "on")
+}
+
+/// Address that a listener binds: `[::]` has both families, and is used where any server has IPv6.
+fn binds(key: &(String, bool), servers: &[Server<'_>], world: &mut World<'_>) -> String {
+    let Some(port) = key.0.strip_prefix("[::]:") else { return key.0.clone() };
+    let of = |server: &Server<'_>| {
+        let own = server.listens.iter().filter(|listen| listen.is_at(key));
+        own.fold([false, false], |all, listen| [all[0] | listen.families[0], all[1] | listen.families[1]])
+    };
+    let has_six = servers.iter().any(|server| of(server)[1]);
+    for server in servers.iter().filter(|server| has_six && server.has(key) && of(server) != [true, true]) {
+        let family = if of(server)[0] { "IPv4" } else { "IPv6" };
+        let line =
+            server.directive.inner().iter().find(|d| d.name() == "listen").map_or(server.directive.line, |d| d.line);
+        let reason = format!("the server listens for {family} only, and its listener for both families");
+        world.ledger.changes(line, reason, "bind in the listener, with the address of an interface");
+    }
+    if has_six { key.0.clone() } else { format!("0.0.0.0:{port}") }
+}
+
+/// Sizes and readings of heads of requests.
+fn heads(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
+    const MOST: u64 = 128 << 10;
+    if let Some(directive) = single(levels, "large_client_header_buffers") {
+        let total = directive.word(1).parse::<u64>().ok().zip(parse_size(directive.word(2)));
+        match total.and_then(|(number, bytes)| number.checked_mul(bytes)) {
+            Some(total) => {
+                listener.set.put(key!("limits.headers"), size(total.clamp(1 << 10, MOST)));
+                world.ledger.carried(directive.line);
+                if total > MOST {
+                    let reason = "heads of requests have 128 KiB at most";
+                    world.ledger.changes(directive.line, reason, "nothing, unless clients send larger ones");
+                }
+            }
+            None => {
+                world.ledger.changes(directive.line, "its value was not understood", "limits.headers of the listener")
+            }
+        }
+    }
+    if let Some(directive) = single(levels, "merge_slashes") {
+        world.ledger.carried(directive.line);
+        if directive.word(1) == "off" {
+            listener.set.put(key!("paths"), "refuse");
+            let reason = "a path that chooses another route by another reading gets a 400, where NGINX keeps `//`";
+            world.ledger.changes(directive.line, reason, "nothing, unless clients send such paths");
+        }
+    }
 }
 
 fn listener_name(key: &(String, bool), others: &[((String, bool), Listener)]) -> String {
@@ -411,76 +512,5 @@ fn proxies_in_front(levels: &[&[Directive]], listen: &Listen, listener: &mut Lis
                 "have the proxy in front send one of them",
             ),
         }
-    }
-}
-
-fn tls(levels: &[&[Directive]], is_default: bool, listener: &mut Listener, world: &mut World<'_>) {
-    let certificates = group(levels, "ssl_certificate");
-    let keys = group(levels, "ssl_certificate_key");
-    for (certificate, key) in certificates.iter().zip(&keys) {
-        world.ledger.carried(certificate.line);
-        world.ledger.carried(key.line);
-        if certificate.word(1).contains('$') && !certificate.word(1).contains("${") {
-            world.ledger.changes(
-                certificate.line,
-                "its name comes from a variable",
-                "list each certificate in tls.certificates",
-            );
-            continue;
-        }
-        let entry = cert_files(certificate.word(1), key.word(1));
-        match listener.set.get(key!("tls.certificates")) {
-            // The first of the list is used where no name fits.
-            Some(Value::List(list)) if is_default && !list.contains(&entry) => {
-                let all: Vec<Value> = std::iter::once(entry).chain(list.iter().cloned()).collect();
-                listener.set.put(key!("tls.certificates"), all);
-            }
-            _ => listener.set.push(key!("tls.certificates"), entry),
-        }
-    }
-    if !listener.set.has(key!("tls.certificates")) {
-        listener.set.put(key!("tls.self_signed"), true);
-        if let Some(directive) = levels[1].iter().find(|d| d.name() == "listen") {
-            let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }";
-            world.ledger.decide(directive.line, "no certificate was carried over: a self-signed one is used", todo);
-        }
-    } else {
-        listener.set.remove(key!("tls.self_signed"));
-    }
-    if let Some(directive) = single(levels, "ssl_protocols") {
-        let has = |version: &str| directive.from(1).iter().any(|word| word == version);
-        match (has("TLSv1.2"), has("TLSv1.3")) {
-            (false, true) => drop(listener.set.put(key!("tls.min_version"), "1.3")),
-            _ if has("TLSv1") || has("TLSv1.1") => world.ledger.changes(
-                directive.line,
-                "TLS 1.2 is the oldest version that is accepted",
-                "nothing, unless clients of before 2014 matter",
-            ),
-            _ => {}
-        }
-        world.ledger.carried(directive.line);
-    }
-    client_certificates(levels, listener, world);
-}
-
-fn client_certificates(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
-    let (Some(authority), verify) = (single(levels, "ssl_client_certificate"), single(levels, "ssl_verify_client"))
-    else {
-        return;
-    };
-    world.ledger.carried(authority.line);
-    let mode = match verify.map(|d| d.word(1)) {
-        Some("on") => "required",
-        Some("optional" | "optional_no_ca") => "optional",
-        _ => return world.ledger.dropped(authority.line, "no certificate of a client is asked for"),
-    };
-    if let Some(directive) = verify {
-        world.ledger.carried(directive.line);
-    }
-    listener.set.put(key!("tls.client_auth.mode"), mode);
-    listener.set.put(key!("tls.client_auth.ca"), authority.word(1));
-    if let Some(list) = single(levels, "ssl_crl") {
-        listener.set.put(key!("tls.client_auth.crl"), list.word(1));
-        world.ledger.carried(list.line);
     }
 }

@@ -159,6 +159,10 @@ fn mirror(directive: &Directive, scope: &Scope, set: &mut RouteKeys, world: &mut
 /// The line of the `proxy_pass` of a service, its pool, and the part of its URL behind the host.
 fn service<'d>(directive: &Directive, scope: &Scope, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
     let location = *world.services.get(directive.word(1))?;
+    // Rules may refuse the sub-request, or change its path.
+    if location.inner().iter().any(|inner| matches!(inner.name(), "if" | "return" | "rewrite")) {
+        return None;
+    }
     let pass = location.inner().iter().find(|inner| inner.name() == "proxy_pass")?;
     let (scheme, rest) = pass.word(1).split_once("://")?;
     let (authority, uri) = split_uri(rest);

@@ -1,10 +1,11 @@
 //! `stream`: TCP sessions and flows of datagrams.
 
+use super::access::may_refuse;
 use super::lexer::Directive;
 use super::listen::address;
 use super::time::milliseconds;
 use super::variable::{self, Scope};
-use super::world::{World, group, single};
+use super::world::{World, Zone, group, single};
 use crate::limits::put_time;
 use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, cert_files};
 
@@ -13,6 +14,7 @@ pub(super) fn translate<'d>(stream: &'d [Directive], world: &mut World<'d>) {
     for directive in stream {
         match directive.name() {
             "upstream" => drop(world.upstreams.insert(directive.word(1), directive)),
+            "limit_conn_zone" => world.zone(directive),
             "map" => drop(world.maps.insert(directive.word(2).trim_start_matches('$'), directive)),
             _ => {}
         }
@@ -41,6 +43,11 @@ fn server<'d>(server: &'d Directive, stream: &'d [Directive], world: &mut World<
             certificates(&levels, &mut listener, world);
         }
     }
+    // `[::]` has both families.
+    let all = listener.bind.clone();
+    listener
+        .bind
+        .retain(|bind| !bind.strip_prefix("0.0.0.0:").is_some_and(|port| all.contains(&format!("[::]:{port}"))));
     listener.bind.dedup();
     let port = listener
         .bind
@@ -71,9 +78,53 @@ fn server<'d>(server: &'d Directive, stream: &'d [Directive], world: &mut World<
             None => world.ledger.changes(pass.line, "the endpoint comes from a variable", "write a pool by hand"),
         },
     }
-    if !listener.bind.is_empty() {
+    let name = listener.name.clone();
+    if listener.bind.is_empty() || refuses(&levels, &mut listener, world) {
+        let of = Cond::one_of(Key::Listener, [name.as_str()]);
+        world.target.routes.retain(|route| !route.matching.conds.contains(&of));
+    } else {
         world.target.listeners.push(listener);
     }
+}
+
+/// True if the server refuses sessions by rules that a listener does not have.
+fn refuses(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) -> bool {
+    let mut is_refused = false;
+    let mut refuse = |line, world: &mut World<'_>| {
+        let reason = "sessions are not refused by this rule here: the listener is left out";
+        world.ledger.decide(line, reason, "write the listener, and refuse clients by a firewall, such as nftables");
+        is_refused = true;
+    };
+    let rules = levels.iter().rev().find(|level| level.iter().any(|d| matches!(d.name(), "allow" | "deny")));
+    for rule in rules.into_iter().flat_map(|level| level.iter()) {
+        match rule.name() {
+            "deny" => refuse(rule.line, world),
+            "allow" => world.ledger.dropped(rule.line, "it is for the rules behind it"),
+            _ => {}
+        }
+    }
+    for limit in group(levels, "limit_conn") {
+        let zone = world.zones.get(&format!("limit_conn_zone:{}", limit.word(1))).cloned();
+        let is_by_client = |zone: &Zone| matches!(&*zone.key, "$binary_remote_addr" | "$remote_addr");
+        match (zone.filter(is_by_client), limit.word(2).parse::<u64>()) {
+            (Some(zone), Ok(most)) => {
+                listener.set.put(key!("limits.connections_per_address"), most);
+                world.ledger.carried(zone.line);
+                world.ledger.carried(limit.line);
+            }
+            _ => refuse(limit.line, world),
+        }
+    }
+    for level in levels {
+        for directive in level.iter().filter(|d| may_refuse(d.name(), true) || d.name() == "ssl_verify_client") {
+            match directive.word(1) {
+                "off" => world.ledger.carried(directive.line),
+                _ if directive.name() == "limit_conn_zone" => {}
+                _ => refuse(directive.line, world),
+            }
+        }
+    }
+    is_refused
 }
 
 fn preread(levels: &[&[Directive]], world: &mut World<'_>) {
@@ -172,15 +223,6 @@ fn settings(pool: &str, levels: &[&[Directive]], listener: &mut Listener, world:
                 directive.line,
                 "certificates of endpoints are not verified, as in NGINX by default",
                 "leave verify = false out of the pool if they are valid",
-            );
-        }
-    }
-    for name in ["allow", "deny"] {
-        for directive in group(levels, name) {
-            world.ledger.changes(
-                directive.line,
-                "sessions of TCP are not refused by address",
-                "a firewall, such as nftables",
             );
         }
     }

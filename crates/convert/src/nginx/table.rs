@@ -2,7 +2,7 @@
 
 use super::lexer::Directive;
 use super::variable::{self, Scope};
-use crate::expression::foreign;
+use crate::expression::{foreign, without_lookahead};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, Maps, escape, name_of};
 use evenkeel_config::plan::Map;
@@ -139,7 +139,10 @@ impl Source {
         let words = ["hostnames", "volatile", "ranges", "delete", "proxy", "proxy_recursive", "include"];
         let rows: Vec<&(String, String)> = self.rows.iter().filter(|(key, _)| !words.contains(&&**key)).collect();
         let has = |word: &str| self.rows.iter().any(|(key, _)| key == word);
-        for word in ["ranges", "proxy", "include"] {
+        if has("include") {
+            return Err("a file that it includes was not read".into());
+        }
+        for word in ["ranges", "proxy"] {
             if has(word) {
                 return Err(format!("`{word}` has no counterpart in maps"));
             }
@@ -173,8 +176,7 @@ impl Source {
             for (key, value) in regexes {
                 let regex = key.trim_start_matches('~');
                 let (regex, is_lax) = regex.strip_prefix('*').map_or((regex, false), |regex| (regex, true));
-                foreign(regex)?;
-                row(&mut map, &crate::expression::whole(&named(regex), is_lax), value);
+                row(&mut map, &crate::expression::whole(&written(regex)?, is_lax), value);
             }
             if of_nothing.is_some() {
                 row(&mut map, ".+", default);
@@ -203,7 +205,12 @@ fn text_regex(key: &str, is_host: bool) -> String {
     }
 }
 
-/// An expression with names of groups as evenkeel writes them.
-pub(super) fn named(regex: &str) -> String {
-    regex.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+/// An expression as evenkeel writes it.
+///
+/// # Errors
+/// Reason why it cannot be written.
+pub(super) fn written(regex: &str) -> Result<String, &'static str> {
+    let regex = without_lookahead(regex);
+    foreign(&regex)?;
+    Ok(regex.replace("(?<", "(?P<"))
 }

@@ -58,6 +58,11 @@ impl Scope {
         self.set.insert(name.to_string(), value);
     }
 
+    /// Value that `set` gave a variable.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.set.get(name).map(String::as_str)
+    }
+
     /// Text in which variables of `set` are replaced by their values.
     pub fn expanded(&self, text: &str) -> String {
         let (mut out, mut rest) = (String::new(), text);

@@ -15,6 +15,8 @@ pub(super) struct Zone {
     pub line: Line,
     pub key: String,
     pub rate: String,
+    /// The largest burst, or number of connections, that a location allows.
+    pub most: u64,
 }
 
 /// Everything that directives refer to by name.
@@ -76,15 +78,33 @@ impl<'d> World<'d> {
                 _ => {}
             }
         }
+        world.amounts(http);
         world
     }
 
-    fn zone(&mut self, directive: &Directive) {
+    pub fn zone(&mut self, directive: &Directive) {
         let parameter =
             |name: &str| directive.from(2).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let name = parameter("zone").unwrap_or_default().split(':').next().unwrap_or_default().to_string();
         let (key, rate) = (directive.word(1).to_string(), parameter("rate").unwrap_or_default().to_string());
-        self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate });
+        self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate, most: 0 });
+    }
+
+    /// Notes the amounts that locations allow for the zones.
+    fn amounts(&mut self, level: &[Directive]) {
+        for directive in level {
+            self.amounts(directive.inner());
+            let parameter =
+                |name: &str| directive.from(1).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            let (name, amount) = match directive.name() {
+                "limit_req" => (parameter("zone").unwrap_or_default(), parameter("burst").unwrap_or("0")),
+                "limit_conn" => (directive.word(1), directive.word(2)),
+                _ => continue,
+            };
+            if let Some(zone) = self.zones.get_mut(&format!("{}_zone:{name}", directive.name())) {
+                zone.most = zone.most.max(amount.parse().unwrap_or(0));
+            }
+        }
     }
 
     /// Returns the pool for a URL, given the text behind `://`, and makes it if needed. `line` is the directive that

@@ -1,10 +1,11 @@
 //! Changes that middlewares make to the routes of a router. See [`Effect`].
 
-use crate::ledger::Ledger;
-use crate::model::{Action, RouteKeys};
+use crate::ledger::{Ledger, Line};
+use crate::model::{Action, Draft, Match, RouteKeys};
 use crate::protection::{close as close_routes, would_replace};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
+use evenkeel_config::plan::Redirect;
 
 #[derive(Clone, Debug)]
 pub(super) enum Move {
@@ -16,6 +17,8 @@ pub(super) enum Move {
         search: String,
         to: String,
     },
+    /// A change that was not carried over.
+    Unknown,
 }
 
 /// Changes that the middlewares of a router make to its routes.
@@ -25,8 +28,24 @@ pub(super) struct Effect {
     pub action: Option<Action>,
     /// Changes of the path, in their order.
     pub moves: Vec<Move>,
+    /// Redirects of some of the requests, before all that follows.
+    pub redirects: Vec<Partial>,
     /// True if something that protects the requests is not carried over.
     pub is_closed: bool,
+    /// True for requests that come by TLS.
+    pub is_tls: bool,
+    /// The smallest limit of bodies, in bytes.
+    pub body_max: Option<u64>,
+    /// Place of the last check among those that evenkeel makes, in its order.
+    pub rank: usize,
+}
+
+/// A redirect of the requests of a match, with the keys of the middlewares before it.
+pub(super) struct Partial {
+    pub matching: Match,
+    pub to: Draft<Redirect>,
+    pub set: RouteKeys,
+    pub line: Line,
 }
 
 /// Closes the routes, and notes everything in the middleware that is not settled.
@@ -53,5 +72,6 @@ pub(super) fn settle(effect: &mut Effect) {
             effect.set.remove(key);
         }
         close_routes(&mut effect.set);
+        effect.redirects.iter_mut().for_each(|redirect| close_routes(&mut redirect.set));
     }
 }

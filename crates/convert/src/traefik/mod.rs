@@ -1,22 +1,24 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
-// Order: middleware, auth, service, nested, effect, router, rule, labels
+// Order: middleware, redirects, auth, service, nested, entry, effect, router, rule, labels
 mod auth;
 mod effect;
+mod entry;
 mod labels;
 mod middleware;
 mod nested;
+mod redirects;
 mod router;
 mod rule;
 mod service;
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{
-    Action, Apart, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, braced, cert_files, name_of,
-};
+use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Target, Test, braced, name_of};
 use crate::place::Place;
 use crate::tree::{self, Node};
 use effect::{Effect, Move};
+use entry::Entry;
+use evenkeel_config::plan::Redirect;
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +26,6 @@ use std::sync::Arc;
 /// Reason and advice for keys that no part of the translation reads.
 const UNKNOWN: (&str, &str) =
     ("this key has no counterpart", "look it up in the manual of Traefik, and in the reference of keys here");
-
-/// An entry point that becomes a listener.
-#[derive(Default)]
-struct Entry {
-    bind: Option<String>,
-    is_tls: bool,
-    redirects: bool,
-    acme: Vec<String>,
-}
 
 /// Reads a dynamic file or a compose file into a draft of the output.
 pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
@@ -42,14 +35,15 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     let dynamic = gathered.as_ref().unwrap_or(&root);
     let mut target = Target::default();
     let routers = routers(dynamic, ledger);
-    let mut entries = entries(dynamic, &routers, ledger);
+    let mut entries = entry::read(dynamic, &routers, ledger);
+    entry::put_options(dynamic, &routers, &mut entries, ledger);
     let mut routes = Vec::new();
     for router in &routers {
         router.read(dynamic, &mut entries, &mut routes, &mut target, ledger);
     }
     crate::reconcile::reconcile(&mut routes, "Traefik", None, ledger);
     target.routes = routes;
-    listeners(dynamic, entries, &mut target, ledger);
+    entry::listeners(dynamic, entries, &mut target, ledger);
     leftovers(dynamic, ledger);
     root.lost(UNKNOWN.0, UNKNOWN.1, ledger);
     target
@@ -65,7 +59,10 @@ fn routers<'n>(dynamic: &'n Node, ledger: &mut Ledger) -> Vec<Router<'n>> {
             name,
             line: node.get("rule").map_or(node.line, |rule| rule.line),
             node,
-            entry_points: node.texts("entryPoints", ledger),
+            names: match node.texts("entryPoints", ledger) {
+                names if names.is_empty() => vec!["web".to_string()],
+                names => names,
+            },
             priority: priority.unwrap_or(length),
             is_tls: node.get("tls").is_some_and(|tls| tls.text() != Some("false")),
         });
@@ -73,57 +70,6 @@ fn routers<'n>(dynamic: &'n Node, ledger: &mut Ledger) -> Vec<Router<'n>> {
     // The sort keeps the order of the file where priorities are equal.
     routers.sort_by_key(|router| std::cmp::Reverse(router.priority));
     routers
-}
-
-fn entries(dynamic: &Node, routers: &[Router<'_>], ledger: &mut Ledger) -> BTreeMap<String, Entry> {
-    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-    for (name, node) in dynamic.get("entryPoints").map_or(&[][..], Node::entries) {
-        let address = node.take("address", ledger).unwrap_or_default().to_string();
-        let is_tls = node.at("http.tls").is_some();
-        let redirects = node.at("http.redirections.entryPoint");
-        if let Some(to) = redirects {
-            to.carried(ledger);
-            let reason = "the redirect is answered by 308, on port 443";
-            ledger.changes(to.line, reason, "nothing, unless HTTPS has another port");
-        }
-        if let Some(tls) = node.at("http.tls") {
-            tls.carried(ledger);
-        }
-        let bind = match address.split_once('/').map_or(address.as_str(), |(address, _)| address) {
-            port if port.starts_with(':') => format!("[::]{port}"),
-            address => address.to_string(),
-        };
-        let bind = bind.parse::<std::net::SocketAddr>().is_ok().then_some(bind);
-        if bind.is_none() {
-            ledger.changes(node.line, "it is not an address to listen at", "set bind of the listener");
-        }
-        entries.insert(name.clone(), Entry { bind, is_tls, redirects: redirects.is_some(), acme: Vec::new() });
-    }
-    for router in routers {
-        let named = if router.entry_points.is_empty() { vec!["web".to_string()] } else { router.entry_points.clone() };
-        for name in named {
-            let is_new = !entries.contains_key(&name);
-            let entry = entries.entry(name.clone()).or_default();
-            entry.is_tls |= router.is_tls || is_new && name == "websecure";
-            if !is_new || entry.bind.is_some() {
-                continue;
-            }
-            let (bind, known) = match name.as_str() {
-                "web" | "http" => ("[::]:80", true),
-                "websecure" | "https" => ("[::]:443", true),
-                _ => ("[::]:8080", false),
-            };
-            entry.bind = Some(bind.to_string());
-            let line = router.node.get("entryPoints").map_or(router.line, |node| node.line);
-            if !known {
-                let reason = format!(
-                    "the address of the entry point \"{name}\" stands in the static file: port 8080 is a guess"
-                );
-                ledger.changes(line, reason, "set bind of the listener");
-            }
-        }
-    }
-    entries
 }
 
 impl Router<'_> {
@@ -136,15 +82,17 @@ impl Router<'_> {
         ledger: &mut Ledger,
     ) {
         let rule = self.node.take("rule", ledger).unwrap_or_default();
+        let options = entry::options(self, dynamic);
+        let is_guarded = self.node.get("middlewares").is_some() || options.is_some();
         let mut is_closed = false;
         let matches = match rule::read(rule) {
             Ok(matches) => matches,
             // A middleware may protect its requests, which must not reach another router.
-            Err(reason) if self.node.get("middlewares").is_some() => {
+            Err(reason) if is_guarded => {
                 is_closed = true;
                 let reason =
                     format!("the rule cannot be written: {reason}: all clients are refused that it may concern");
-                ledger.changes(self.line, reason, "write a [[route]] by hand");
+                ledger.decide(self.line, reason, "write a [[route]] by hand");
                 rule::widest(rule)
             }
             Err(reason) => {
@@ -155,10 +103,79 @@ impl Router<'_> {
         if matches.is_empty() {
             ledger.dropped(self.line, "no request fulfils the rule");
         }
-        let effect = self.effect(dynamic, target, ledger);
-        let names: Vec<String> =
-            if self.entry_points.is_empty() { vec!["web".to_string()] } else { self.entry_points.clone() };
-        self.tls(&matches, &names, entries, ledger);
+        self.tls(&matches, entries, ledger);
+        // Entry points that redirect everything have no routes.
+        let serving: Vec<&String> =
+            self.names.iter().filter(|name| entries.get(*name).is_none_or(|entry| !entry.redirects)).collect();
+        if serving.is_empty() {
+            self.node.dropped("its entry points redirect every request", ledger);
+        }
+        // Entry points at which its requests pass the same middlewares.
+        let mut groups: Vec<(bool, &[String], Vec<&String>)> = Vec::new();
+        for name in serving {
+            let Some(entry) = entries.get(name) else { continue };
+            let is_tls = self.is_tls || entry.is_tls_by_default;
+            if entry.is_tls && !is_tls {
+                let reason =
+                    format!("without `tls`, it gets no requests of the entry point {name}, which has TLS here");
+                ledger.decide(self.line, reason, "a listener without TLS at another port");
+                continue;
+            }
+            match groups.iter_mut().find(|group| group.0 == is_tls && group.1 == entry.middlewares) {
+                Some(group) => group.2.push(name),
+                None => groups.push((is_tls, &entry.middlewares, vec![name])),
+            }
+        }
+        for (is_tls, outer, names) in groups {
+            let mut effect = self.effect(outer, is_tls, dynamic, target, ledger);
+            if let Some(options) = options.filter(|_| is_tls) {
+                entry::guard(options, &names, entries, &mut effect, ledger);
+            }
+            effect::settle(&mut effect);
+            let names: Vec<String> = names.into_iter().map(|name| name_of(name)).collect();
+            for matching in &matches {
+                self.routes(matching, &effect, &names, is_closed, dynamic, routes, target, ledger);
+            }
+        }
+    }
+
+    /// Adds the routes for an alternative of the rule at some listeners.
+    #[allow(clippy::too_many_arguments, reason = "the output, the book and the input are apart")]
+    fn routes(
+        &self,
+        matching: &Match,
+        effect: &Effect,
+        listeners: &[String],
+        is_closed: bool,
+        dynamic: &Node,
+        routes: &mut Vec<Route>,
+        target: &mut Target,
+        ledger: &mut Ledger,
+    ) {
+        let mut add = |mut matching: Match, action: Action, mut set: RouteKeys| {
+            if is_closed {
+                crate::protection::close(&mut set);
+            }
+            matching.conds.insert(0, Cond::one_of(Key::Listener, listeners.iter().cloned()));
+            routes.push(Route {
+                name: self.name.to_string(),
+                comments: Vec::new(),
+                matching,
+                action,
+                set,
+                line: self.line,
+            });
+        };
+        for redirect in &effect.redirects {
+            match matching.and(&redirect.matching) {
+                Ok(matching) => add(matching, Action::Redirect(redirect.to.clone()), redirect.set.clone()),
+                Err(Apart::Never) => {}
+                Err(Apart::Unwritable) => {
+                    let reason = "its rule and the expression of the redirect do not fit into one match";
+                    ledger.decide(redirect.line, reason, "write the redirect of a [[route]] by hand");
+                }
+            }
+        }
         let service = self.node.take("service", ledger).unwrap_or_default();
         let (action, mut set) = match &effect.action {
             Some(action) => (action.clone(), Draft::default()),
@@ -175,41 +192,45 @@ impl Router<'_> {
             },
         };
         set.merge(&effect.set);
-        // Entry points that redirect everything have no routes.
-        let serving: Vec<String> = names
-            .iter()
-            .filter(|name| entries.get(*name).is_none_or(|entry| !entry.redirects))
-            .map(|name| name_of(name))
-            .collect();
-        if serving.is_empty() {
-            return ledger.dropped(self.line, "its entry points redirect every request");
-        }
-        for matching in matches {
-            for (mut matching, place) in moved(matching, &effect.moves, self.line, ledger) {
-                let mut set = set.clone();
-                if matches!(action, Action::Pool(_) | Action::Split(_)) {
-                    place.put(None, &mut set);
-                }
-                if is_closed {
-                    crate::protection::close(&mut set);
-                }
-                matching.conds.insert(0, Cond::one_of(Key::Listener, serving.iter().cloned()));
-                routes.push(Route {
-                    name: self.name.to_string(),
-                    comments: Vec::new(),
-                    matching,
-                    action: action.clone(),
-                    set,
-                    line: self.line,
-                });
+        for (matching, place) in moved(matching.clone(), &effect.moves, self.line, ledger) {
+            let (mut action, mut set) = (action.clone(), set.clone());
+            match &mut action {
+                Action::Pool(_) | Action::Split(_) => place.put(None, &mut set),
+                Action::Redirect(to) => self.redirect_from(&place, to, ledger),
+                Action::Respond(_) => {}
             }
+            add(matching, action, set);
         }
     }
 
-    fn effect(&self, dynamic: &Node, target: &mut Target, ledger: &mut Ledger) -> Effect {
-        let mut effect = Effect::default();
-        for name in self.node.texts("middlewares", ledger) {
-            if !middleware::apply(&name, dynamic.at("http.middlewares"), &mut effect, 0, target, ledger) {
+    /// Puts the path of a redirect behind changes of the path.
+    fn redirect_from(&self, place: &Place, to: &mut Draft<Redirect>, ledger: &mut Ledger) {
+        match place {
+            place if place.is_original() => {}
+            Place::Moved { strip, add } if strip.is_empty() => {
+                to.put(key!("path"), format!("{}{{path}}", braced(add)));
+            }
+            Place::Fixed(path) => drop(to.put(key!("path"), braced(path))),
+            _ => ledger.changes(
+                self.line,
+                "the redirect has the path of the client, not that behind other middlewares",
+                "path of the redirect",
+            ),
+        }
+    }
+
+    fn effect(
+        &self,
+        outer: &[String],
+        is_tls: bool,
+        dynamic: &Node,
+        target: &mut Target,
+        ledger: &mut Ledger,
+    ) -> Effect {
+        let mut effect = Effect { is_tls, ..Effect::default() };
+        let own = self.node.texts("middlewares", ledger);
+        for name in outer.iter().chain(&own) {
+            if !middleware::apply(name, dynamic.at("http.middlewares"), &mut effect, 0, target, ledger) {
                 let line = self.node.get("middlewares").map_or(self.line, |node| node.line);
                 let reason =
                     format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
@@ -217,12 +238,11 @@ impl Router<'_> {
                 ledger.decide(line, format!("{reason}: all clients are refused"), "convert the file that has it, too");
             }
         }
-        effect::settle(&mut effect);
         effect
     }
 
     /// Names of certificates that a resolver is asked for.
-    fn tls(&self, matches: &[Match], names: &[String], entries: &mut BTreeMap<String, Entry>, ledger: &mut Ledger) {
+    fn tls(&self, matches: &[Match], entries: &mut BTreeMap<String, Entry>, ledger: &mut Ledger) {
         let Some(tls) = self.node.get("tls") else { return };
         if tls.take("certResolver", ledger).is_some() {
             let hosts = matches.iter().filter_map(|matching| match matching.find(&Key::Host) {
@@ -230,16 +250,14 @@ impl Router<'_> {
                 _ => None,
             });
             let hosts: Vec<String> = hosts.flatten().collect();
-            for name in names {
+            for name in &self.names {
                 if let Some(entry) = entries.get_mut(name) {
                     entry.acme.extend(hosts.iter().filter(|host| !host.contains('*')).cloned());
                 }
             }
         }
-        for key in ["options", "domains"] {
-            if let Some(node) = tls.get(key) {
-                node.lost("TLS is set for the listener", "tls of the listener", ledger);
-            }
+        if let Some(node) = tls.get("domains") {
+            node.lost("TLS is set for the listener", "tls of the listener", ledger);
         }
         tls.carried(ledger);
     }
@@ -256,12 +274,29 @@ fn moved(matching: Match, moves: &[Move], line: Line, ledger: &mut Ledger) -> Ve
                     next.extend(stripped(matching, &place, prefixes));
                     continue;
                 }
-                Move::Add(prefix) => place.rewritten(&format!("{}{{path}}", braced(prefix))),
+                Move::Add(prefix) => {
+                    // A path that is the prefix alone has nothing left, not even a slash.
+                    if let Place::Moved { strip, add } = &place
+                        && add.is_empty()
+                        && !strip.is_empty()
+                    {
+                        match matching.and(&Match::of([Cond::one_of(Key::Path, [strip.as_str()])])) {
+                            Ok(whole) => next.push((whole, Place::Fixed(prefix.clone()))),
+                            Err(Apart::Never) => {}
+                            Err(Apart::Unwritable) => {
+                                let reason =
+                                    format!("the path {strip} becomes {prefix}/, where Traefik sends {prefix}");
+                                ledger.changes(line, reason, "nothing, unless the endpoint tells them apart");
+                            }
+                        }
+                    }
+                    place.rewritten(&format!("{}{{path}}", braced(prefix)))
+                }
                 Move::Replace(path) => Place::Fixed(path.clone()),
                 Move::Search { search, to } if place.is_original() => {
                     Place::Searched { search: search.clone(), to: to.clone() }
                 }
-                Move::Search { .. } => Place::Unknown,
+                Move::Search { .. } | Move::Unknown => Place::Unknown,
             };
             next.push((matching, place));
         }
@@ -298,29 +333,6 @@ fn stripped(matching: Match, place: &Place, prefixes: &[String]) -> Vec<(Match, 
     all
 }
 
-fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target: &mut Target, ledger: &mut Ledger) {
-    let mut files: Vec<Value> = Vec::new();
-    for certificate in dynamic.at("tls.certificates").map_or(&[][..], Node::list) {
-        if let (Some(cert), Some(key)) = (certificate.take("certFile", ledger), certificate.take("keyFile", ledger)) {
-            files.push(cert_files(cert, key));
-        }
-        certificate.dropped("certificates are chosen by the names in them", ledger);
-    }
-    for (name, entry) in entries {
-        let Some(bind) = entry.bind else { continue };
-        let mut listener = Listener { name: name_of(&name), bind: vec![bind], ..Listener::default() };
-        if entry.redirects {
-            listener.set.put(key!("redirect_https"), true);
-        } else if entry.is_tls && !listener.certify(files.clone(), entry.acme) {
-            listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
-        }
-        target.listeners.push(listener);
-    }
-    target
-        .routes
-        .retain(|route| !matches!(&route.action, Action::Pool(pool) if !target.pools.iter().any(|p| p.name == *pool)));
-}
-
 fn leftovers(dynamic: &Node, ledger: &mut Ledger) {
     for (path, reason, todo) in [
         (
@@ -329,11 +341,7 @@ fn leftovers(dynamic: &Node, ledger: &mut Ledger) {
             "a listener with mode = \"tcp\", and routes by host for server names",
         ),
         ("udp", "routers of UDP are not carried over", "a listener with mode = \"udp\" and its pool"),
-        (
-            "tls.options",
-            "options of TLS are those of the listener",
-            "tls.min_version and tls.client_auth of the listener",
-        ),
+        ("tls.options", "the listener has no such option", "tls of the listener"),
         ("tls.stores", "the first certificate is used where none fits", "order tls.certificates of the listener"),
         ("http.serversTransports", "settings of connections to endpoints stand in the pool", "tls of the pool"),
         ("providers", "configuration is read from one file", "include, or the whole in one file"),

@@ -8,7 +8,8 @@ pub(super) struct Router<'n> {
     pub name: &'n str,
     pub line: Line,
     pub node: &'n Node,
-    pub entry_points: Vec<String>,
+    /// Entry points, `web` unless it names others.
+    pub names: Vec<String>,
     pub priority: u64,
     pub is_tls: bool,
 }

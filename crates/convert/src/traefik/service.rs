@@ -70,6 +70,11 @@ fn at_depth(
                 _ => part.lost("it is not a service with endpoints of its own", "name its pools in split", ledger),
             }
         }
+        if pools.is_empty() || shares.iter().all(|share| *share == 0) {
+            let reason = format!("none of the services of \"{name}\" was carried over");
+            ledger.decide(router.line, reason, "name pools in split of the [[route]]");
+            return None;
+        }
         fit_weights(&mut shares, SPLIT_MAX, weighted.line, ledger);
         let mut split = Draft::default();
         pools.iter().zip(shares).for_each(|(pool, share)| drop(split.insert(key!("weights"), pool, share)));

@@ -56,6 +56,11 @@ pub fn finds(regex: &str, text: &str) -> bool {
     Regex::new(regex).is_ok_and(|regex| regex.is_match(text))
 }
 
+/// The first part of a text that an expression matches.
+pub fn first(regex: &str, text: &str) -> Option<String> {
+    Some(Regex::new(regex).ok()?.find(text)?.as_str().to_string())
+}
+
 /// A text with all matches of an expression replaced.
 pub fn replaced(regex: &str, text: &str, with: &str) -> String {
     Regex::new(regex).map_or_else(|_| text.to_string(), |regex| regex.replace_all(text, with).into_owned())

@@ -1,5 +1,6 @@
 //! A model of Traefik, which is judged in its place: rules of routers, their priorities, and middlewares, written from its
-//! documentation (version 3: "Routers", "Middlewares"). It reads only the YAML of the grammar.
+//! documentation (version 3: "Routers", "Middlewares") and, where that is silent, its source. It reads only the YAML of the
+//! grammar.
 
 use crate::yaml::{Value, read};
 use std::collections::BTreeMap;
@@ -119,9 +120,20 @@ fn outcome(root: &Value, request: &mut Request) -> Outcome {
             continue;
         }
         let mut changes = Vec::new();
-        for name in router.texts("middlewares") {
-            if let Some(answer) = pass(root, name, request, &mut changes) {
-                return answer;
+        let outer = root.at("entryPoints.web.http").map(|http| http.texts("middlewares").collect::<Vec<_>>());
+        for name in outer.into_iter().flatten().chain(router.texts("middlewares")) {
+            match pass(root, name, request, &mut changes) {
+                Some(Outcome::Answer(status, mut fields, body)) => {
+                    for (name, value) in changes.into_iter().rev() {
+                        fields.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+                        if !value.is_empty() {
+                            fields.push((name, value));
+                        }
+                    }
+                    return Outcome::Answer(status, fields, body);
+                }
+                Some(outcome) => return outcome,
+                None => {}
             }
         }
         let service = router.text("service").unwrap_or_default();
@@ -137,7 +149,7 @@ fn outcome(root: &Value, request: &mut Request) -> Outcome {
 fn is(request: &Request, name: &str, values: &[String]) -> bool {
     let host = request.host.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let (first, second) = (&*values[0], values.get(1).map_or("", String::as_str));
-    let decoded = request.path.replace("%20", " ");
+    let decoded = decoded(&request.path);
     let field = |of: &dyn Fn(&str) -> bool| {
         request.fields.iter().any(|(name, value)| name.eq_ignore_ascii_case(first) && of(value))
     };
@@ -147,7 +159,7 @@ fn is(request: &Request, name: &str, values: &[String]) -> bool {
         pairs.filter(|(name, _)| *name == first).any(|(_, value)| value == second)
     };
     match name {
-        "Host" => host == first.to_ascii_lowercase(),
+        "Host" => host.trim_end_matches('.') == first.to_ascii_lowercase().trim_end_matches('.'),
         "HostRegexp" => crate::rules::finds(first, &host),
         "Path" => decoded == first,
         "PathPrefix" => decoded.starts_with(first),
@@ -159,6 +171,25 @@ fn is(request: &Request, name: &str, values: &[String]) -> bool {
         "ClientIP" => within(request.client, first),
         _ => false,
     }
+}
+
+/// A path without escapes, but for those of reserved characters.
+fn decoded(path: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
+    while let [first, after @ ..] = rest {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if *first == b'%' && !b":/?#[]@!$&'()*+,;=%".contains(&byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// True if an address is in a network of whole bytes.
@@ -181,10 +212,17 @@ fn pass(root: &Value, name: &str, request: &mut Request, changes: &mut Vec<(Stri
         "stripPrefix" => {
             let rest = set.texts("prefixes").find_map(|prefix| request.path.strip_prefix(prefix)).map(str::to_string);
             if let Some(rest) = rest {
-                set_path(request, rest);
+                request.path = led(&rest);
             }
         }
-        "addPrefix" => set_path(request, format!("{}{}", set.text("prefix")?, request.path)),
+        "stripPrefixRegex" => {
+            let of = |regex: &str| crate::rules::first(regex, &request.path).filter(|found| !found.is_empty());
+            let found = set.texts("regex").find_map(of).filter(|found| request.path.starts_with(found));
+            if let Some(found) = found {
+                request.path = led(&request.path[found.len()..]);
+            }
+        }
+        "addPrefix" => request.path = led(&format!("{}{}", set.text("prefix")?, request.path)),
         "replacePath" => set_path(request, set.text("path")?.to_string()),
         "replacePathRegex" => {
             let path = crate::rules::replaced(set.text("regex")?, &request.path, set.text("replacement")?);
@@ -210,10 +248,29 @@ fn pass(root: &Value, name: &str, request: &mut Request, changes: &mut Vec<(Stri
                 (false, false) => 307,
                 (false, true) => 308,
             };
+            if set.text("scheme") == Some("http") {
+                return None;
+            }
             let host = request.host.split(':').next().unwrap_or_default();
-            let query = request.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
-            let to = format!("{}://{host}{}{query}", set.text("scheme")?, request.path);
+            let to = format!("{}://{host}{}", set.text("scheme")?, request.target());
             return Some(Outcome::Answer(status, vec![("Location".into(), to)], String::new()));
+        }
+        "redirectRegex" => {
+            let from = format!("http://{}{}", request.host, request.target());
+            let to = crate::rules::replaced(set.text("regex")?, &from, set.text("replacement")?);
+            if to == from || !crate::rules::finds(set.text("regex")?, &from) {
+                return None;
+            }
+            let status = match (request.method == "GET", set.text("permanent") == Some("true")) {
+                (true, false) => 302,
+                (true, true) => 301,
+                (false, false) => 307,
+                (false, true) => 308,
+            };
+            return Some(Outcome::Answer(status, vec![("Location".into(), to)], String::new()));
+        }
+        "buffering" if request.body.len() as u64 > set.text("maxRequestBodyBytes")?.parse().ok()? => {
+            return Some(Outcome::Answer(413, Vec::new(), "Request Entity Too Large".into()));
         }
         "basicAuth" => {
             let field = request.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
@@ -235,10 +292,22 @@ fn pass(root: &Value, name: &str, request: &mut Request, changes: &mut Vec<(Stri
     None
 }
 
+/// A path with a slash at its beginning, unless it is empty.
+fn led(path: &str) -> String {
+    if path.is_empty() || path.starts_with('/') { path.to_string() } else { format!("/{path}") }
+}
+
+impl Request {
+    /// Path and query. An empty path is a slash.
+    fn target(&self) -> String {
+        let path = if self.path.is_empty() { "/" } else { &self.path };
+        format!("{path}{}", self.query.as_ref().map_or(String::new(), |query| format!("?{query}")))
+    }
+}
+
 fn forward(addr: &str, request: &Request) -> Option<String> {
     let mut stream = TcpStream::connect(addr).ok()?;
-    let query = request.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
-    let mut head = format!("{} {}{query} HTTP/1.1\r\n", request.method, request.path);
+    let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.target());
     let mut seen = BTreeMap::new();
     for (name, value) in request.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("connection")) {
         *seen.entry(name.to_ascii_lowercase()).or_insert(0) += 1;

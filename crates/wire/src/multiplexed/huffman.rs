@@ -27,8 +27,21 @@ struct Code {
     start: [u16; LONGEST + 2],
     /// Bytes in the order of their codes.
     ordered: [u16; 257],
-    /// Byte and code length for the next eight bits; 0 for a longer code.
-    short: [(u8, u8); 256],
+    /// Symbols for the next bits of a string.
+    short: [Symbols; 1 << PEEK],
+}
+
+/// Bits that are looked up at once: two codes of the most frequent characters.
+const PEEK: usize = 11;
+
+/// Symbols whose codes are complete in the bits that were looked up.
+#[derive(Clone, Copy)]
+struct Symbols {
+    bytes: [u8; 2],
+    /// Number of symbols; 0 if the first code is longer.
+    count: u8,
+    /// Length of their codes together, in bits.
+    length: u8,
 }
 
 static CODE: Code = build();
@@ -39,7 +52,7 @@ const fn build() -> Code {
         first: [0; LONGEST + 2],
         start: [0; LONGEST + 2],
         ordered: [0; 257],
-        short: [(0, 0); 256],
+        short: [Symbols { bytes: [0; 2], count: 0, length: 0 }; 1 << PEEK],
     };
     let (mut next, mut at, mut length) = (0u32, 0usize, 1usize);
     while length <= LONGEST {
@@ -51,10 +64,10 @@ const fn build() -> Code {
             if LENGTHS[symbol] as usize == length {
                 code.codes[symbol] = next;
                 code.ordered[at] = symbol as u16;
-                if length <= 8 {
-                    let (mut bits, end) = ((next as usize) << (8 - length), (next as usize + 1) << (8 - length));
+                if length <= PEEK {
+                    let (mut bits, end) = ((next as usize) << (PEEK - length), (next as usize + 1) << (PEEK - length));
                     while bits < end {
-                        code.short[bits] = (symbol as u8, length as u8);
+                        code.short[bits] = Symbols { bytes: [symbol as u8, 0], count: 1, length: length as u8 };
                         bits += 1;
                     }
                 }
@@ -66,6 +79,22 @@ const fn build() -> Code {
         length += 1;
     }
     code.start[LONGEST + 1] = at as u16;
+    // Whether or not the entry of the bits behind a symbol has two already, its first is the symbol that follows.
+    let mut bits = 1 << PEEK;
+    while bits > 0 {
+        bits -= 1;
+        let first = code.short[bits];
+        if first.count == 1 {
+            let second = code.short[(bits << first.length) % (1 << PEEK)];
+            if second.count > 0 {
+                let alone = LENGTHS[second.bytes[0] as usize];
+                if first.length + alone <= PEEK as u8 {
+                    code.short[bits] =
+                        Symbols { bytes: [first.bytes[0], second.bytes[0]], count: 2, length: first.length + alone };
+                }
+            }
+        }
+    }
     code
 }
 
@@ -81,10 +110,14 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
         let length = u32::from(LENGTHS[usize::from(byte)]);
         bits = bits << length | u64::from(CODE.codes[usize::from(byte)]);
         count += length;
-        while count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
+        if count >= 32 {
+            count -= 32;
+            out.extend_from_slice(&((bits >> count) as u32).to_be_bytes());
         }
+    }
+    while count >= 8 {
+        count -= 8;
+        out.push((bits >> count) as u8);
     }
     if count > 0 {
         // Padded with the start of the end symbol's code, which is all ones.
@@ -97,36 +130,87 @@ pub fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// If the code contains the end symbol, or padding that is not the start of it.
 pub fn decode(code: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    let (mut bits, mut count) = (0u64, 0usize);
-    let mut rest = code.iter();
-    loop {
-        while count <= 56
-            && let Some(&byte) = rest.next()
-        {
-            bits = bits << 8 | u64::from(byte);
-            count += 8;
-        }
-        if count == 0 {
-            return Ok(());
-        }
-        // Eight bits, padded with ones.
-        let peeked = if count >= 8 { bits >> (count - 8) } else { bits << (8 - count) | 0xff >> count } as u8;
-        let (byte, length) = CODE.short[usize::from(peeked)];
-        if length > 0 && usize::from(length) <= count {
-            out.push(byte);
-            count -= usize::from(length);
-        } else {
-            match long(bits, count) {
-                Some((symbol, length)) if symbol != END => {
-                    out.push(symbol as u8);
-                    count -= length;
+    let start = out.len();
+    // The shortest codes have five bits. Two bytes are written at a time.
+    out.resize(start + code.len() * 8 / 5 + 2, 0);
+    let mut decoder = BitReader { bits: 0, count: 0, rest: code };
+    let decoded = decoder.decode(&mut out[start..]);
+    out.truncate(start + decoded.unwrap_or(0));
+    decoded.map(|_| ())
+}
+
+/// The next bits of a code, from the highest bit on, and the bytes behind them.
+struct BitReader<'c> {
+    bits: u64,
+    /// Number of bits that are valid.
+    count: usize,
+    rest: &'c [u8],
+}
+
+impl BitReader<'_> {
+    /// Decodes everything into `room`, and returns the number of bytes.
+    fn decode(&mut self, room: &mut [u8]) -> Result<usize, Error> {
+        let mut at = 0;
+        loop {
+            self.fill();
+            while self.count >= PEEK {
+                let Symbols { bytes, count, length } = CODE.short[(self.bits >> (64 - PEEK)) as usize];
+                if count == 0 {
+                    break;
                 }
-                Some(_) => return Err(Error::Huffman),
-                None if count < 8 && bits & ((1 << count) - 1) == (1 << count) - 1 => return Ok(()),
-                None => return Err(Error::Huffman),
+                let Some(pair) = room.get_mut(at..at + 2) else { return Err(Error::Huffman) };
+                pair.copy_from_slice(&bytes);
+                at += usize::from(count);
+                self.skip(usize::from(length));
+            }
+            if self.count < LONGEST && !self.rest.is_empty() {
+                continue;
+            }
+            // A long code, or the end.
+            if self.count == 0 {
+                return Ok(at);
+            }
+            let ones = u64::MAX << (64 - self.count);
+            match long(self.bits >> (64 - self.count), self.count) {
+                Some((symbol, length)) if symbol != END => {
+                    let Some(byte) = room.get_mut(at) else { return Err(Error::Huffman) };
+                    *byte = symbol as u8;
+                    at += 1;
+                    self.skip(length);
+                }
+                None if self.rest.is_empty() && self.count < 8 && self.bits == ones => return Ok(at),
+                _ => return Err(Error::Huffman),
             }
         }
-        bits &= (1 << count) - 1;
+    }
+
+    /// Reads bytes until more than 56 bits are valid, or the code ends.
+    #[inline]
+    fn fill(&mut self) {
+        if let Some(word) = self.rest.first_chunk::<8>()
+            && self.count < 64
+        {
+            self.bits |= u64::from_be_bytes(*word) >> self.count;
+            let bytes = (64 - self.count) / 8;
+            self.rest = &self.rest[bytes..];
+            self.count += 8 * bytes;
+            // Bits of a byte that is not consumed.
+            self.bits &= u64::MAX << (64 - self.count);
+            return;
+        }
+        while self.count <= 56
+            && let Some((&byte, rest)) = self.rest.split_first()
+        {
+            self.bits |= u64::from(byte) << (56 - self.count);
+            self.count += 8;
+            self.rest = rest;
+        }
+    }
+
+    #[inline]
+    fn skip(&mut self, length: usize) {
+        self.bits <<= length;
+        self.count -= length;
     }
 }
 

@@ -229,6 +229,14 @@ impl Template {
         Some(Template { source: format!("{{{name}}}").into(), parts })
     }
 
+    /// Reads the value of a field of requests, or of responses, as it is written in a configuration.
+    ///
+    /// # Errors
+    /// The reason why it is not a value.
+    pub fn of_field(source: &str, of_responses: bool) -> Result<Template, String> {
+        read(source, if of_responses { Use::Response } else { Use::Request }).map_err(|misfit| misfit.message)
+    }
+
     /// The template of a target in which groups of an expression are written as by others: `$1` or `\\1`, by the mark.
     ///
     /// # Errors

@@ -24,7 +24,6 @@ pub(crate) fn limit(
     if let Some((line, _)) = scope.tables.get(&table) {
         ledger.carried(*line);
     }
-    let todo = "write limits in a [[route]], or in the listener";
     let Some(tracker) = tracker else {
         return close(item, "the counter is not of a key that is tracked", matching, rules, ledger);
     };
@@ -45,8 +44,17 @@ pub(crate) fn limit(
         return;
     }
     let (Some(period), "http_req_rate") = (period.filter(|ms| *ms > 0), rate.counter.as_str()) else {
-        let reason = format!("`{}` is not a rate of requests", rate.counter);
-        return ledger.changes(item.line, reason, todo);
+        return close(item, &format!("`{}` is not a rate of requests", rate.counter), matching, rules, ledger);
+    };
+    let is_address = key == "src" && is_everywhere && scope.is_front;
+    let kept = match key.split_once('(') {
+        None if key == "src" => Some("client".to_string()),
+        Some(("hdr" | "req.hdr", name)) => Some(format!("header:{}", name.trim_end_matches(')'))),
+        Some(("cook" | "req.cook", name)) => Some(format!("cookie:{}", name.trim_end_matches(')'))),
+        _ => None,
+    };
+    let Some(kept) = kept else {
+        return close(item, &format!("`{key}` is not a key of limits"), matching, rules, ledger);
     };
     if status != 429 {
         ledger.changes(
@@ -60,19 +68,13 @@ pub(crate) fn limit(
         crate::model::duration(period)
     );
     ledger.changes(item.line, reason, "lower the burst if that is too many");
-    if key == "src" && is_everywhere && scope.is_front {
+    if is_address {
         rules.limits.put(key!("limits.requests_per_address"), per_second(most, period));
         rules.limits.put(key!("limits.burst_per_address"), most);
         return;
     }
-    let key = match key.split_once('(') {
-        None if key == "src" => "client".to_string(),
-        Some(("hdr" | "req.hdr", name)) => format!("header:{}", name.trim_end_matches(')')),
-        Some(("cook" | "req.cook", name)) => format!("cookie:{}", name.trim_end_matches(')')),
-        _ => return ledger.changes(item.line, format!("`{key}` is not a key of limits"), todo),
-    };
-    let limit =
-        Draft::<Limit>::one(key!("requests"), rate_text(most, period)).with(key!("burst"), most).with(key!("key"), key);
+    let limit = Draft::<Limit>::one(key!("requests"), rate_text(most, period));
+    let limit = limit.with(key!("burst"), most).with(key!("key"), kept);
     let set = Draft::one(key!("limits"), Value::List(vec![limit.into()]));
     for matching in tracked {
         rules.filters.push(Filter::new(item.line, matching, set.clone(), rules));

@@ -31,12 +31,13 @@ pub(crate) fn fields(
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
-    let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
+    let verb = words[0].as_str();
     let value = words.get(2).map_or("", String::as_str);
-    if words.iter().any(|word| word == "-m") {
+    let Some(name) = named(words) else {
         let todo = "name each field in `remove`";
         return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
-    }
+    };
+    let name = name.as_str();
     let text = sample::read(value, scope.context, &rules.state);
     let change = changed(verb, value, &text);
     let edit = match (verb, text) {
@@ -73,6 +74,17 @@ pub(crate) fn fields(
         }
     }
     rules.state.change_field(name, condition.viewed.clone(), change);
+}
+
+/// Name of the field of a rule, with a star behind the beginning of several names; `None` if an expression names them.
+fn named(words: &[String]) -> Option<String> {
+    let name = words.get(1).map_or("", String::as_str);
+    let method = words.iter().position(|word| word == "-m").map(|at| words.get(at + 1).map_or("", String::as_str));
+    match method {
+        None | Some("str") => Some(name.to_string()),
+        Some("beg") if !name.is_empty() => Some(format!("{name}*")),
+        Some(_) => None,
+    }
 }
 
 fn one(key: &str, value: impl Into<Value>) -> Entries {
@@ -237,12 +249,13 @@ pub(crate) fn of_response(
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
-    let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
+    let verb = words[0].as_str();
     let value = words.get(2).map_or("", String::as_str);
     let todo = "response_headers of a [[route]], or in the application";
-    if words.iter().any(|word| word == "-m") {
+    let Some(name) = named(words) else {
         return ledger.changes(item.line, "fields are removed by name, not by an expression", "name each in `remove`");
-    }
+    };
+    let name = name.as_str();
     if STEERS.contains(&name.to_ascii_lowercase().as_str()) {
         return ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
     }

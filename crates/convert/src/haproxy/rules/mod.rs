@@ -17,15 +17,16 @@ pub(super) use address::{AddressRule, Verdict, verdict};
 pub(super) use bandwidth::{is_filter, unused};
 pub(super) use caching::{Caches, section as cache_section};
 pub(super) use effect::{Edit, Filter, Rules, Scope, StickTables, Tracker, User};
-pub(super) use refusal::{refuse_all, refuse_files};
+pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
 use super::acl::condition;
+use super::criteria::STATE;
 use super::lexer::Item;
-use super::logic::{CLIENT, Conj, Expr};
+use super::logic::{Conj, Expr};
 use super::state::{Source, State};
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys};
+use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
 use address::Stage;
 use effect::{close, end, stage};
 use fields::Condition;
@@ -85,7 +86,23 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, state: State, ledger: &mu
 }
 
 fn is_refusal(name: &str) -> bool {
-    matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block")
+    matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block") || refuses_by_line(name)
+}
+
+/// True for rules of HAProxy before 2.1 that refuse messages by an expression over their lines.
+fn refuses_by_line(name: &str) -> bool {
+    matches!(name, "reqdeny" | "reqideny" | "reqtarpit" | "reqitarpit" | "rspdeny" | "rspideny")
+}
+
+/// True for rules of today that [`request`] carries over.
+fn is_read(name: &str) -> bool {
+    let is_path = ["-path", "-pathq", "-uri"].iter().any(|end| name.ends_with(end)) || name == "set-query";
+    is_path
+        || is_refusal(name)
+        || matches!(
+            name,
+            "redirect" | "auth" | "cache-use" | "set-bandwidth-limit" | "use-service" | "expect-proxy" | "monitor-uri"
+        )
 }
 
 fn is_rule(item: &Item) -> bool {
@@ -95,6 +112,7 @@ fn is_rule(item: &Item) -> bool {
             | "http-response"
             | "http-after-response"
             | "tcp-request"
+            | "tcp-response"
             | "redirect"
             | "block"
             | "reqadd"
@@ -104,12 +122,19 @@ fn is_rule(item: &Item) -> bool {
             | "reqidel"
             | "rspdel"
             | "rspidel"
-    )
+            | "reqallow"
+            | "reqiallow"
+            | "reqpass"
+            | "reqipass"
+    ) || refuses_by_line(item.word(0))
+        || (item.word(0), item.word(1)) == ("option", "http-restrict-req-hdr-names")
 }
 
 /// Words of a rule before its condition, the name first, and the condition. `None` for other directives.
 fn parts(item: &Item) -> Option<(&[String], &[String])> {
     let skipped = match (item.word(0), item.word(1)) {
+        ("tcp-response", "content") => 2,
+        ("tcp-response", _) => return None,
         ("http-request" | "http-response" | "http-after-response", _) => 1,
         ("tcp-request", "connection" | "content" | "session") => 2,
         ("tcp-request", _) => return None,
@@ -123,15 +148,19 @@ fn parts(item: &Item) -> Option<(&[String], &[String])> {
 fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<Exception>, ledger: &mut Ledger) {
     let Some((words, tail)) = parts(item) else { return };
     let name = words[0].as_str();
-    if matches!(name, "set-var" | "unset-var" | "set-var-fmt") || name.starts_with("set-var") {
+    if ["set-var", "unset-var", "do-resolve("].iter().any(|start| name.starts_with(start)) {
         return variable(item, words, tail, scope, rules, ledger);
     }
     if super::known::fate("", &item.words).is_some() || name.starts_with("track-sc") {
         return noted(item, words, tail, scope, rules);
     }
-    let is_response = item.word(0).starts_with("http-response") || item.word(0).starts_with("http-after");
+    let is_response = matches!(item.word(0), "http-response" | "http-after-response" | "tcp-response");
     if is_response {
         return response(item, words, tail, scope, rules, ledger);
+    }
+    if matches!(name, "reqallow" | "reqiallow" | "reqpass" | "reqipass") {
+        let todo = "exclude its requests in the rules that follow";
+        return ledger.changes(item.line, "it asks by an expression over lines, and exempts no request", todo);
     }
     if let Some((is_response, line)) =
         name.starts_with("r").then(|| fields::of_old(words)).flatten().filter(|_| is_old(name))
@@ -186,7 +215,7 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
         return;
     };
     let name = name.split(',').next().unwrap_or_default();
-    if !item.word(0).starts_with("http-request") {
+    if !matches!(item.word(0), "http-request" | "tcp-request") {
         return ledger.changes(
             item.line,
             "variables of responses are not available",
@@ -199,10 +228,12 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     }
     let text = words[1..].join(" ");
     let of_variable = |name: &str| rules.state.variable(name);
+    let is_address = words[0].starts_with("do-resolve");
     let value = match text.strip_prefix("str(").or(text.strip_prefix("bool(")).or(text.strip_prefix("int(")) {
         Some(rest) if rest.ends_with(')') && !rest.contains(',') => {
             Source::Text(rest.trim_end_matches(')').to_string())
         }
+        _ if is_address => Source::Unknown,
         _ => match super::samples::expression(&text, scope.context, &of_variable) {
             Ok(text) if !rules.state.is_stale(&text, scope.context.maps) => Source::Template(text),
             _ => Source::Unknown,
@@ -226,20 +257,23 @@ fn response(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
     match words[0].as_str() {
         // It has a condition on responses.
         "cache-store" => caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger),
+        "accept" => ledger.dropped(item.line, "responses are allowed"),
         "allow" if tail.is_empty() => ledger.dropped(item.line, "responses are allowed"),
         "allow" => ledger.changes(
             item.line,
             "a rule that exempts responses from later rules is not available",
             "exclude these responses by `when` in the edits that follow",
         ),
+        name if !name.contains("-header") && !name.contains("-value") && name != "set-bandwidth-limit" => {
+            let reason = "responses are not refused";
+            let on = viewed(item, tail, scope, rules).viewed;
+            close_widened(item, reason, &on.and(Expr::unknown(reason)), scope, rules, ledger);
+        }
         "set-bandwidth-limit" => {
             let conjs = viewed(item, tail, scope, rules).viewed.alternatives(scope.context.maps);
             bandwidth::enable(item, words, &conjs.unwrap_or_default(), scope, rules, ledger);
         }
-        _ if words[0].contains("-header") || words[0].contains("-value") => {
-            fields::of_response(item, words, tail, after, scope, rules, ledger);
-        }
-        _ => {}
+        _ => fields::of_response(item, words, tail, after, scope, rules, ledger),
     }
 }
 
@@ -265,8 +299,24 @@ fn request(
         }
         // `monitor-uri` changes no path.
         "monitor-uri" => {}
+        "option" if item.word(2) != "reject" => {
+            let reason = "fields are forwarded whatever the characters of their names";
+            return ledger.changes(item.line, reason, "name each field in `remove` of request_headers");
+        }
+        "use-service" if item.word(2) == "prometheus-exporter" => {}
         _ if name.ends_with("-path") || name.ends_with("-pathq") || name.ends_with("-uri") || name == "set-query" => {
             return paths::change(item, words, &condition, scope, rules, ledger);
+        }
+        _ if refuses_by_line(name) => {
+            return guessed(item, "it refuses by an expression over lines", &condition, scope, rules, ledger);
+        }
+        _ if name.starts_with("lua.") || name == "use-service" => {
+            let reason = "Lua is not supported, and the script may refuse or answer requests";
+            return guessed(item, reason, &condition, scope, rules, ledger);
+        }
+        _ if !is_read(name) => {
+            let reason = "`convert` does not know this rule, which may refuse requests";
+            return guessed(item, reason, &condition, scope, rules, ledger);
         }
         _ => {}
     }
@@ -282,7 +332,7 @@ fn request(
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
         "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
-            Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
+            Ok(action) => finals(item, &conjs, action, Draft::default(), scope, rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
@@ -292,7 +342,7 @@ fn request(
                     let reason = "clients that an address list before it refuses get its fields, too";
                     ledger.changes(item.line, reason, "nothing, unless the fields are secret");
                 }
-                finals(item, &conjs, action, fields, rules, ledger);
+                finals(item, &conjs, action, fields, scope, rules, ledger);
                 paged(item, scope, ledger);
             }
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
@@ -303,12 +353,14 @@ fn request(
             let conj = Conj { matching: Match::of([Cond::one_of(Key::Path, [item.word(1)])]), ..Conj::default() };
             let mut fields = Draft::default();
             fields.insert(key!("response_headers.set"), "Cache-Control", "no-cache");
-            finals(item, &[conj], Action::Respond(response), fields, rules, ledger);
+            finals(item, &[conj], Action::Respond(response), fields, scope, rules, ledger);
         }
+        "expect-proxy" => expect_proxy(item, &conjs, &condition, scope, rules, ledger),
         "auth" => auth::auth(item, &words[1..], &conjs, scope, rules, ledger),
         "cache-use" => caching::enable(item, words.get(1).map_or("", String::as_str), &conjs, scope, rules, ledger),
         "set-bandwidth-limit" => bandwidth::enable(item, words, &conjs, scope, rules, ledger),
         "use-service" => {
+            finals(item, &conjs, Action::respond(404), Draft::default(), scope, rules, ledger);
             let todo = "scrape /metrics at `admin.http`, which is a listener of its own";
             ledger.changes(item.line, "metrics are served by the admin's listener, not by this one", todo);
         }
@@ -331,20 +383,62 @@ fn conjs(
         Ok(conjs) => return Some(conjs),
         Err(reason) => format!("its condition cannot be written: {reason}"),
     };
-    // A redirect of unknown clients keeps them out.
-    let refuses = is_refusal(name) && !answers(item) || name == "auth" || name == "redirect" && reason.contains(CLIENT);
-    if !refuses {
+    // Clients that a rule answers or redirects get no further, unless it is for times when servers are down.
+    let is_sorry = reason.contains(STATE) && (name == "redirect" || answers(item));
+    if is_sorry || !is_refusal(name) && !matches!(name, "auth" | "redirect" | "use-service" | "expect-proxy") {
         let todo = "write a [[route]] for it by hand, if another condition can stand for it";
         ledger.decide(item.line, reason, todo);
         return None;
     }
-    match viewed.widened().alternatives(maps) {
-        Ok(conjs) if conjs.iter().all(Conj::is_plain) => {
-            conjs.iter().for_each(|conj| close(item, &reason, &conj.matching, rules, ledger));
-        }
-        _ => close(item, &reason, &Match::default(), rules, ledger),
-    }
+    close_widened(item, &reason, viewed, scope, rules, ledger);
     None
+}
+
+/// Refuses all requests that may fulfil a condition.
+fn close_widened(item: &Item, reason: &str, viewed: &Expr, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
+    match viewed.widened().alternatives(scope.context.maps) {
+        Ok(conjs) if conjs.iter().all(Conj::is_plain) => {
+            conjs.iter().for_each(|conj| close(item, reason, &conj.matching, rules, ledger));
+        }
+        _ => close(item, reason, &Match::default(), rules, ledger),
+    }
+}
+
+/// A rule that may refuse requests, and cannot be carried over.
+fn guessed(
+    item: &Item,
+    reason: &str,
+    condition: &Condition,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let may = condition.viewed.clone().and(Expr::unknown(reason));
+    close_widened(item, reason, &may, scope, rules, ledger);
+}
+
+/// `expect-proxy` for connections of networks, which start with the header of the PROXY protocol.
+fn expect_proxy(
+    item: &Item,
+    conjs: &[Conj],
+    condition: &Condition,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    for conj in conjs {
+        match (conj.matching.conds.as_slice(), conj.is_plain()) {
+            ([], true) => rules.limits.put(key!("accept_proxy_protocol"), vec!["0.0.0.0/0", "::/0"]),
+            ([Cond { key: Key::Client, test: Test::OneOf(networks), negated: false }], true) => {
+                rules.limits.put(key!("accept_proxy_protocol"), networks.clone())
+            }
+            _ => {
+                let reason = "networks that send the PROXY protocol are listed";
+                return guessed(item, reason, condition, scope, rules, ledger);
+            }
+        };
+        ledger.carried(item.line);
+    }
 }
 
 /// Notes a response without a body that gets the page of its status.
@@ -366,7 +460,15 @@ fn answers(item: &Item) -> bool {
 }
 
 /// Adds a rule that ends a request, for each alternative of its condition.
-fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &mut Rules, ledger: &mut Ledger) {
+fn finals(
+    item: &Item,
+    conjs: &[Conj],
+    action: Action,
+    set: RouteKeys,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
     ledger.carried(item.line);
     for conj in conjs {
         if !conj.client_files.is_empty() && conj.rates.is_empty() && conj.auth.is_empty() {
@@ -377,20 +479,18 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &m
             continue;
         }
         if !conj.is_plain() {
-            let todo = "limits, access and basic_auth of a [[route]] refuse requests by themselves";
-            ledger.changes(item.line, "its condition asks for a counter, a list in a file or a password", todo);
+            deny(item, &[], std::slice::from_ref(conj), scope, rules, ledger);
+            let todo = "nothing, unless clients depend on the answer";
+            ledger.changes(item.line, "its requests are refused instead of being answered by it", todo);
             continue;
         }
         end(item, conj.matching.clone(), action.clone(), set.clone(), rules);
     }
 }
 
-/// A redirect or response that cannot be written. Clients that it keeps out by their address are refused.
+/// A redirect or response that cannot be written. Its requests get no further.
 fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
-    let by_client =
-        |conj: &&Conj| !conj.client_files.is_empty() || conj.matching.conds.iter().any(|cond| cond.key == Key::Client);
-    let refuses = item.words.iter().any(|word| word == "return") && !answers(item);
-    let kept_out: Vec<Conj> = conjs.iter().filter(|conj| refuses || by_client(conj)).cloned().collect();
-    deny(item, &[], &kept_out, scope, rules, ledger);
-    ledger.decide(item.line, reason, "write the answer of a [[route]] by hand");
+    deny(item, &[], conjs, scope, rules, ledger);
+    let todo = "write the answer by hand, in the [[route]] that responds instead";
+    ledger.decide(item.line, format!("{reason}: its requests are refused"), todo);
 }

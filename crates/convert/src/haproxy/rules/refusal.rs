@@ -122,9 +122,14 @@ pub(crate) fn deny(
 
 /// Refuses all clients, for a rule on unknown clients.
 pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
+    refuse_matching(item, Match::default(), rules);
+}
+
+/// Refuses all clients whose requests match.
+pub(crate) fn refuse_matching(item: &Item, matching: Match, rules: &mut Rules) {
     let mut set = Draft::default();
     protection::close(&mut set);
-    rules.filters.push(Filter::new(item.line, Match::default(), set, rules));
+    rules.filters.push(Filter::new(item.line, matching, set, rules));
 }
 
 /// Refuses clients by lists in files, where other conditions hold as well.

@@ -1,9 +1,9 @@
 //! Conditions of `if`.
 
-use crate::expression::{foreign, whole};
+use crate::expression::whole;
 use crate::model::{Cond, Key, Test, escape};
 use crate::nginx::lexer::Directive;
-use crate::nginx::table::named;
+use crate::nginx::table::written;
 use crate::nginx::variable::{self, Scope, field_of};
 use crate::nginx::world::group;
 
@@ -47,6 +47,21 @@ pub(in crate::nginx) fn read(directive: &Directive, scope: &Scope, levels: &[&[D
     if operand == "$invalid_referer" && words.len() == 1 {
         return referer(levels);
     }
+    if operand == "$ssl_client_verify"
+        && let [_, operator, value] = &words[..]
+    {
+        // Certificates that are not valid end the handshake.
+        let cond = match value.as_str() {
+            "SUCCESS" => certified(scope),
+            "NONE" => certified(scope).negate(),
+            value => return Err(format!("`{value}` is not an outcome that requests have here")),
+        };
+        return match operator.as_str() {
+            "=" => Ok(Truth::When(vec![cond])),
+            "!=" => Ok(Truth::When(vec![cond.negate()])),
+            _ => Err("the outcome is compared with an expression".into()),
+        };
+    }
     let operator = words.get(1).map_or("", String::as_str);
     let value = words.get(2..).unwrap_or_default().join(" ");
     match operator {
@@ -59,6 +74,11 @@ pub(in crate::nginx) fn read(directive: &Directive, scope: &Scope, levels: &[&[D
         "!~*" => matched(&operand, &value, true, scope)?.negate(),
         other => Err(format!("`{other}` is not an operator of conditions")),
     }
+}
+
+/// Condition that the client has a certificate, which was verified.
+pub(in crate::nginx) fn certified(scope: &Scope) -> Cond {
+    scope.tables.tests.fits("certificate", "{tls.client.fingerprint}", "regex", &[".+".to_string()], false)
 }
 
 /// Words of a condition without the brackets, which may stand apart.
@@ -159,8 +179,7 @@ fn equal(operand: &str, value: &str, scope: &Scope) -> Result<Truth, String> {
 
 fn matched(operand: &str, regex: &str, ignore_case: bool, scope: &Scope) -> Result<Truth, String> {
     let operand = scope.expanded(operand);
-    foreign(regex)?;
-    let regex = named(regex);
+    let regex = written(regex)?;
     if variable::constant(&operand, scope).is_some() {
         return Err("it compares a constant with an expression".into());
     }
@@ -247,8 +266,7 @@ fn referer(levels: &[&[Directive]]) -> Result<Truth, String> {
                 }));
             }
             regex if regex.starts_with('~') => {
-                foreign(&regex[1..])?;
-                all.push(format!("https?://(?:{})", whole(&regex[1..], false)));
+                all.push(format!("https?://(?:{})", whole(&written(&regex[1..])?, false)));
             }
             name if name.contains('/') => {
                 let (host, path) = name.split_once('/').unwrap_or((name, ""));

@@ -1,6 +1,6 @@
 //! Rules of servers and locations, as routes.
 
-// Order: program & pages, rewrite, answer, state, condition
+// Order: walk & program & pages, rewrite, answer, state, condition
 
 mod answer;
 mod condition;
@@ -8,8 +8,9 @@ mod pages;
 mod program;
 mod rewrite;
 mod state;
+mod walk;
 
 pub(super) use condition::{Truth, host, row};
 pub(super) use pages::read as read_pages;
 pub(super) use program::Routes;
-pub(super) use state::{State, groups, join};
+pub(super) use state::{State, join};

@@ -56,6 +56,23 @@ pub(in crate::nginx) fn read<'d>(
     }
 }
 
+/// The named location that answers instead of a `return` of a status: `error_page 418 = @name`.
+pub(in crate::nginx) fn named<'t, 'd>(
+    returned: &Directive,
+    levels: &[&'d [Directive]],
+    routes: &mut Routes<'t, 'd>,
+) -> Option<&'t Location<'d>> {
+    let is_bare = returned.words.len() == 2 && !routes.is_page;
+    let status = returned.word(1).parse::<u64>().ok().filter(|status| is_bare && (400..600).contains(status))?;
+    let of = |line: &&&Directive| line.from(1).iter().any(|word| word.parse() == Ok(status));
+    let lines = group(levels, "error_page");
+    let line = lines.iter().find(of)?;
+    let name = line.words.last()?;
+    let named = routes.tree.named.get(name.as_str()).filter(|_| line.words.iter().any(|word| word == "="))?;
+    routes.world.ledger.carried(line.line);
+    Some(named)
+}
+
 /// True if a route has pages for errors of files that are missing.
 pub(in crate::nginx) fn is_of_files(set: &RouteKeys) -> bool {
     let has = |page: &Value| match page {

@@ -1,31 +1,23 @@
-//! Rules of servers and locations (`set`, `if`, `return`, `rewrite`), followed in their order: each way through them is a
-//! route with the conditions on it.
-//!
-//! Long because each directive is a few lines, and all share the state of the routes.
+//! Routes of a server: a route for each way through the rules of the server and of the location that takes a path.
 
 use super::answer;
-use super::condition::{self, Truth};
+use super::condition;
 use super::pages;
-use super::rewrite::{self, Outcome};
-use super::state::{Changed, State, groups, join};
-use crate::expression::foreign;
+use super::rewrite;
+use super::state::{State, groups, join};
 use crate::ledger::Line;
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Test};
 use crate::nginx::filters;
 use crate::nginx::lexer::Directive;
 use crate::nginx::names::OtherNames;
-use crate::nginx::table::named;
+use crate::nginx::table::written;
+use crate::nginx::tls::Refused;
 use crate::nginx::tree::{Group, Location, Step, Tree};
 use crate::nginx::variable::Scope;
 use crate::nginx::world::{World, single};
+use crate::protection::is_closed;
 
-/// Most routes of a server. Conditions beyond them are only reported.
-const ROUTES: usize = 300;
-
-/// Most rewrites from location to location.
-const JUMPS: usize = 4;
-
-const BY_HAND: &str = "write a [[route]] with a condition in match by hand";
+pub(super) const BY_HAND: &str = "write a [[route]] with a condition in match by hand";
 
 /// Routes of a server, as they are found.
 pub(in crate::nginx) struct Routes<'w, 'd> {
@@ -40,11 +32,11 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     /// Routes of each group of paths, in the order in which they are tried.
     pub groups: Vec<Vec<Route>>,
     /// Routes of the group at hand, in the order in which they are tried.
-    list: Vec<Route>,
+    pub(super) list: Vec<Route>,
     /// Number of routes in groups that are done.
-    count: usize,
+    pub(super) count: usize,
     /// Ways through the rules of the server.
-    ways: Vec<Way<'d>>,
+    pub(super) ways: Vec<Way<'d>>,
     /// True if all paths are in the same group, so that conditions on hosts decide nothing about paths.
     is_one_group: bool,
     /// True while the route of an error page is made, which has no pages itself.
@@ -53,7 +45,7 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
 
 /// A way through the rules of a server: to a response, or on to the locations.
 #[derive(Clone)]
-enum Way<'d> {
+pub(super) enum Way<'d> {
     Ends(Route),
     Goes(State<'d>),
 }
@@ -74,6 +66,18 @@ impl<'w, 'd> Routes<'w, 'd> {
             is_one_group: false,
             is_page: false,
         }
+    }
+
+    /// Refuses requests of the server before its rules. `is_mixed`: it listens without TLS, too.
+    pub fn refuse(&mut self, refused: Refused, scope: &Scope, is_mixed: bool, line: Line) {
+        let (status, cond) = match refused {
+            Refused::None => return,
+            Refused::WithoutCertificate => (400, Some(condition::certified(scope).negate())),
+            Refused::All => (403, None),
+        };
+        let scheme = is_mixed.then(|| Cond::one_of(Key::Scheme, ["https"]));
+        let matching = Match::of(cond.into_iter().chain(scheme));
+        self.finish(None, matching, Action::respond(status), Draft::default(), line);
     }
 
     /// Adds all routes of a server with these levels.
@@ -170,7 +174,7 @@ impl<'w, 'd> Routes<'w, 'd> {
     pub fn missing(&mut self, state: State<'d>, line: Line) {
         let mut set = filters::read(&state.levels, None, &state.scope, self.world);
         pages::read(&state.levels, &state.scope, &mut set, self);
-        if set.get(key!("access")) == Some(&filters::none().into()) {
+        if is_closed(&set) {
             set.remove(key!("access"));
             return self.push(state.matching, Action::respond(403), set, line);
         }
@@ -288,63 +292,6 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.handler(state, location, except.line);
     }
 
-    /// Follows rules in their order. Without a location, the rules belong to the server.
-    fn run(&mut self, rules: &[&'d Directive], mut state: State<'d>, location: Option<&Location<'d>>, line: Line) {
-        for (at, directive) in rules.iter().enumerate() {
-            let rest = &rules[at + 1..];
-            match directive.name() {
-                "set" => {
-                    self.settle(directive);
-                    state.scope.set(directive.word(1).trim_start_matches('$'), directive.word(2));
-                }
-                "break" => {
-                    self.settle(directive);
-                    break;
-                }
-                "return" => {
-                    self.unreached(rest);
-                    return self.returns(directive, state, location);
-                }
-                "rewrite" => match self.rewrite(directive, rest, state, location, line) {
-                    Some(next) => state = next,
-                    None => return,
-                },
-                "if" => match self.condition(directive, rest, &state, location, line) {
-                    // An expression that does not match leaves no groups.
-                    true if directive.word(2).trim_start_matches('!').starts_with('~') && state.scope.groups > 0 => {
-                        state.scope.groups = 1;
-                    }
-                    true => {}
-                    false => return,
-                },
-                _ => {}
-            }
-            if state.changed.as_ref().is_some_and(|changed| changed.is_break) {
-                break;
-            }
-        }
-        match location {
-            Some(location) => self.handler(state, location, line),
-            None => self.ways.push(Way::Goes(state)),
-        }
-    }
-
-    fn settle(&mut self, directive: &Directive) {
-        if !self.world.ledger.is_settled(directive.line) {
-            self.world.ledger.carried(directive.line);
-        }
-    }
-
-    /// Settles rules behind a `return` for every request.
-    fn unreached(&mut self, rest: &[&Directive]) {
-        for directive in rest {
-            if !self.world.ledger.is_settled(directive.line) && matches!(directive.name(), "return" | "rewrite" | "if")
-            {
-                self.world.ledger.dropped(directive.line, "NGINX never reaches it, behind a `return`");
-            }
-        }
-    }
-
     pub fn push(&mut self, matching: Match, action: Action, set: RouteKeys, line: Line) {
         let kind = match &action {
             Action::Pool(pool) => pool.clone(),
@@ -382,34 +329,15 @@ impl<'w, 'd> Routes<'w, 'd> {
         Some(route.name)
     }
 
-    fn returns(&mut self, directive: &'d Directive, state: State<'d>, location: Option<&Location<'d>>) {
-        let set = match location {
-            Some(_) => self.own_filters(&state.levels, &state.scope),
-            None => {
-                let mut set = Draft::default();
-                filters::response_fields(&state.levels, &state.scope, &mut set, self.world);
-                pages::read(&state.levels, &state.scope, &mut set, self);
-                set
-            }
-        };
-        match answer::read(directive, &state.scope, &state.levels, self.port) {
-            Ok(action) => {
-                self.settle(directive);
-                self.finish(location, state.matching, action, set, directive.line);
-            }
-            Err(reason) => {
-                let status = directive.word(1).parse::<u64>().unwrap_or(302);
-                self.world.ledger.decide(directive.line, reason, "write redirect or respond of a [[route]] by hand");
-                // Its refusals stay refusals, and no endpoint gets requests that it answers.
-                let is_sent = (200..300).contains(&status) || (400..600).contains(&status) && status != 444;
-                let status = if is_sent { status } else { 403 };
-                self.finish(location, state.matching, Action::respond(status), set, directive.line);
-            }
-        }
-    }
-
     /// Adds a route that ends a way: within the rules of the server, for all groups of paths.
-    fn finish(&mut self, location: Option<&Location<'d>>, matching: Match, action: Action, set: RouteKeys, line: Line) {
+    pub(super) fn finish(
+        &mut self,
+        location: Option<&Location<'d>>,
+        matching: Match,
+        action: Action,
+        set: RouteKeys,
+        line: Line,
+    ) {
         self.push(matching, action, set, line);
         if location.is_none() {
             let route = self.list.pop();
@@ -425,201 +353,10 @@ impl<'w, 'd> Routes<'w, 'd> {
             conds.into_iter().map(condition::beside_paths).collect()
         }
     }
-
-    /// Follows an `if`. False if no request continues after it.
-    fn condition(
-        &mut self,
-        directive: &'d Directive,
-        rest: &[&'d Directive],
-        state: &State<'d>,
-        location: Option<&Location<'d>>,
-        line: Line,
-    ) -> bool {
-        if directive.inner().is_empty() {
-            self.settle(directive);
-            return true;
-        }
-        let truth = match self.list.len() + self.ways.len() + self.count < ROUTES {
-            true => condition::read(directive, &state.scope, &state.levels),
-            false => Err("there are too many combinations of conditions".into()),
-        };
-        let (matching, goes_on) = match truth {
-            Ok(Truth::Never) => {
-                directive.inner().iter().for_each(|inner| self.never(inner));
-                self.never(directive);
-                return true;
-            }
-            Ok(Truth::Always) => (Ok(state.matching.clone()), false),
-            Ok(Truth::When(conds)) => {
-                // A host in the first rule of a server holds for all of its paths.
-                let is_own = |cond: &Cond| match &cond.test {
-                    Test::OneOf(names) => !cond.negated && !names.iter().any(|name| self.others.contains(name)),
-                    _ => false,
-                };
-                let is_first = location.is_none()
-                    && self.ways.is_empty()
-                    && state.matching.conds.is_empty()
-                    && conds.iter().all(|cond| cond.key != Key::Host || is_own(cond))
-                    && answer::ends(directive);
-                let conds: Vec<Cond> = match is_first {
-                    true => conds,
-                    false => conds.into_iter().map(condition::beside_paths).collect(),
-                };
-                (join(&state.matching, &conds, &state.scope), true)
-            }
-            Err(reason) => {
-                self.world.ledger.changes(directive.line, reason, BY_HAND);
-                return self.without_condition(directive, state, location);
-            }
-        };
-        let matching = match matching {
-            Ok(matching) => matching,
-            Err(Apart::Never) => {
-                self.settle(directive);
-                directive.inner().iter().for_each(|inner| self.never(inner));
-                return true;
-            }
-            Err(Apart::Unwritable) => {
-                self.world.ledger.changes(directive.line, "its condition does not fit into the match", BY_HAND);
-                return self.without_condition(directive, state, location);
-            }
-        };
-        self.settle(directive);
-        let mut inside = State { matching, ..state.clone() };
-        if directive.word(2).trim_start_matches('!').starts_with('~') {
-            // The condition has the groups, and no route has the condition.
-            inside.scope.groups = 0;
-        }
-        if let Some(location) = location {
-            // The last `if` that holds has the settings.
-            inside.levels.truncate(location.levels.len());
-            inside.levels.push(directive.inner());
-        }
-        let rules: Vec<&'d Directive> = directive.inner().iter().chain(rest.iter().copied()).collect();
-        self.run(&rules, inside, location, line);
-        goes_on
-    }
-
-    /// Settles a line that no request reaches.
-    fn never(&mut self, directive: &Directive) {
-        if !self.world.ledger.is_settled(directive.line) {
-            self.world.ledger.dropped(directive.line, "no request that comes here fulfils the condition");
-        }
-    }
-
-    /// Follows an `if` whose condition is not carried over. If the `if` refuses requests, all requests are refused.
-    fn without_condition(
-        &mut self,
-        directive: &'d Directive,
-        state: &State<'d>,
-        location: Option<&Location<'d>>,
-    ) -> bool {
-        let refuses = answer::refuses(directive);
-        self.lost(directive);
-        if refuses {
-            let matching = state.matching.clone();
-            self.finish(location, matching, Action::respond(403), Draft::default(), directive.line);
-        }
-        !refuses
-    }
-
-    /// Follows a `rewrite`. `None` if no request continues after it.
-    fn rewrite(
-        &mut self,
-        directive: &'d Directive,
-        rest: &[&'d Directive],
-        state: State<'d>,
-        location: Option<&Location<'d>>,
-        line: Line,
-    ) -> Option<State<'d>> {
-        let read = rewrite::read(directive, &state, self.port);
-        let (cond, outcome) = match read {
-            Ok(read) => read,
-            Err(reason) => {
-                let todo = "rewrite = { search = \"^/a/(.*)\", to = \"/b/{1}\" } or redirect in a [[route]]";
-                self.world.ledger.changes(directive.line, reason, todo);
-                return Some(state);
-            }
-        };
-        self.settle(directive);
-        let matching = match &cond {
-            None => state.matching.clone(),
-            Some(cond) => match join(&state.matching, std::slice::from_ref(cond), &state.scope) {
-                Ok(matching) => matching,
-                Err(Apart::Never) => return Some(state),
-                Err(Apart::Unwritable) => {
-                    self.world.ledger.changes(directive.line, "its expression does not fit into the match", BY_HAND);
-                    return Some(state);
-                }
-            },
-        };
-        let mut inside = State { matching, ..state.clone() };
-        // The route's own expression has its groups, unless the location has an expression, too.
-        match outcome {
-            Outcome::Redirect(to) => {
-                let set = self.own_filters(&state.levels, &state.scope);
-                self.finish(location, inside.matching, Action::Redirect(to), set, directive.line);
-            }
-            Outcome::Path(changed) => {
-                inside.scope.uri = Some(changed.fixed.clone());
-                let is_last = directive.word(3) == "last";
-                let is_break = changed.is_break;
-                inside.changed = Some(changed.clone());
-                match (is_last, location) {
-                    (true, Some(_)) => self.jump(&changed, inside, directive.line),
-                    (true, None) => self.ways.push(Way::Goes(inside)),
-                    (false, _) if is_break => self.run(&[], inside, location, line),
-                    (false, _) => {
-                        // Rules go on with the new path, and then the location is looked for again.
-                        let mut rules = rest.to_vec();
-                        rules.retain(|rule| rule.name() != "rewrite");
-                        self.run_to_jump(&rules, inside, location, directive.line);
-                    }
-                }
-            }
-        }
-        cond.is_some().then_some(state)
-    }
-
-    /// Follows the rules behind a rewrite without a flag.
-    fn run_to_jump(&mut self, rules: &[&'d Directive], state: State<'d>, location: Option<&Location<'d>>, line: Line) {
-        let ends = rules.iter().any(|rule| matches!(rule.name(), "return" | "if"));
-        match (ends, location, state.changed.clone()) {
-            (false, Some(_), Some(changed)) => self.jump(&changed, state, line),
-            _ => self.run(rules, state, location, line),
-        }
-    }
-
-    /// Continues in the location of a path that a rewrite made.
-    fn jump(&mut self, changed: &Changed, mut state: State<'d>, line: Line) {
-        state.jumps += 1;
-        state.scope.groups = 0;
-        if state.jumps > JUMPS {
-            let set = self.own_filters(&state.levels, &state.scope);
-            return self.push(state.matching, Action::respond(500), set, line);
-        }
-        match changed.location(self.tree) {
-            Ok(Some(location)) => {
-                state.changed = Some(Changed { is_break: false, ..changed.clone() });
-                self.location(location, state);
-            }
-            Ok(None) => {
-                // No location: the rules of the server hold.
-                state.levels.truncate(2);
-                self.missing(state, line);
-            }
-            Err(reason) => {
-                self.world.ledger.decide(line, reason, "write the [[route]] with rewrite by hand");
-                // The location may refuse the request.
-                self.push(state.matching, Action::respond(403), Draft::default(), line);
-            }
-        }
-    }
 }
 
 /// Condition for the paths of a location by expression.
 fn test(location: &Location<'_>) -> Result<Cond, &'static str> {
-    foreign(location.pattern)?;
     let case = if location.modifier == "~*" { "(?i)" } else { "" };
-    Ok(Cond::new(Key::Path, Test::Search(format!("{case}{}", named(location.pattern)))))
+    Ok(Cond::new(Key::Path, Test::Search(format!("{case}{}", written(location.pattern)?))))
 }

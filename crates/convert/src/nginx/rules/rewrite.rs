@@ -2,10 +2,10 @@
 
 use super::answer;
 use super::state::{Changed, State};
-use crate::expression::{filled, finds, foreign, whole};
+use crate::expression::{filled, finds, whole};
 use crate::model::{Cond, Draft, Key, Test, braced};
 use crate::nginx::lexer::Directive;
-use crate::nginx::table::named;
+use crate::nginx::table::written;
 use crate::nginx::tree::{Level, Location, Tree};
 use crate::nginx::variable;
 use evenkeel_config::plan::Redirect;
@@ -26,11 +26,10 @@ pub(in crate::nginx) fn read(
     port: u16,
 ) -> Result<(Option<Cond>, Outcome), String> {
     let (regex, to, flag) = (directive.word(1), directive.word(2), directive.word(3));
-    foreign(regex)?;
+    let regex = written(regex)?;
     if state.changed.is_some() {
         return Err("another rewrite changed the path before".into());
     }
-    let regex = named(regex);
     let is_all = matches!(
         &*regex,
         "^" | "^(.*)$" | "^(.*)" | ".*" | "^.*$" | "(.*)" | "^/(.*)$" | "^/(.*)" | "^/" | "^.*" | "/"
@@ -193,7 +192,7 @@ pub(in crate::nginx) fn find<'t, 'd>(
     for regex in &level.regexes {
         if is_whole {
             let case = if regex.modifier == "~*" { "(?i)" } else { "" };
-            match finds(&format!("{case}{}", named(regex.pattern)), path) {
+            match written(regex.pattern).ok().and_then(|regex| finds(&format!("{case}{regex}"), path)) {
                 Some(true) => return Ok(Some(regex)),
                 Some(false) => continue,
                 None => {}

@@ -24,16 +24,20 @@ fn ask(ask: &mut Ask, id: usize) {
 
 /// Takes away the differences at the head of each report.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
-    let is_odd = ["//", "/.", "%"].iter().any(|odd| ask.target.contains(odd));
-    let is_open = there.seen.is_none() && here.seen.is_some();
-    if ask.host.ends_with('.') || is_odd && !is_open {
+    let is_odd = ["//", "/.", "%", "\\", ";"].iter().any(|odd| ask.target.contains(odd));
+    let is_refused = here.answer.as_ref().is_ok_and(|answer| answer.status == 400) && here.seen.is_none();
+    if is_odd && is_refused {
         *there = here.clone();
+    }
+    if let (Some(a), Some(b)) = (&mut there.seen, &here.seen)
+        && is_odd
+    {
+        a.target.clone_from(&b.target);
     }
     for side in [&mut *there, &mut *here] {
         if let Some(seen) = &mut side.seen {
             seen.fields.retain(|(name, _)| name != "x-forwarded-prefix" && name != "x-replaced-path");
-            // Whether a prefix leaves a slash where nothing else is left is not documented.
-            seen.target = normal(&seen.target).trim_end_matches('/').to_string();
+            seen.target = normal(&seen.target);
         }
         let is_own = side.seen.is_none();
         if let Ok(answer) = &mut side.answer {
@@ -46,6 +50,9 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
                 // The port goes with the scheme.
                 if name == "location" {
                     *value = value.replace(":@P0@", "");
+                    let from = value.find("://").map_or(0, |at| at + 3);
+                    let path = value[from..].find('/').map_or(value.len(), |at| from + at);
+                    *value = format!("{}{}", &value[..path], normal(&value[path..]));
                 }
             }
         }
@@ -81,11 +88,38 @@ fn rule(dice: &mut Dice, depth: usize) -> String {
 }
 
 fn middleware(dice: &mut Dice) -> String {
-    match dice.below(12) {
-        0..=2 => format!("stripPrefix: {{ prefixes: [{}] }}", dice.one(&["/api", "/admin", "\"/api/v1\", \"/api\""])),
+    match dice.below(15) {
+        0..=2 => format!(
+            "stripPrefix: {{ prefixes: [{}] }}",
+            dice.one(&["/api", "/admin", "\"/api/v1\", \"/api\"", "/api/", "/"])
+        ),
+        12 => format!(
+            "stripPrefixRegex: {{ regex: [{}] }}",
+            dice.one(&["\"/api/v[0-9]+\"", "\"^/[a-z]+\"", "\"v1\"", "\"/(api|admin)/\""])
+        ),
+        13 => format!(
+            "redirectRegex: {{ regex: {}, permanent: {} }}",
+            dice.one(&[
+                "\"^https?://a.test:@P0@/(.*)\", replacement: \"https://b.test/${1}\"",
+                "\"^http://a\\\\.test/(.*)\", replacement: \"https://b.test/new/$1\"",
+                "\"^https?://[^/]+/api/(.*)\", replacement: \"https://b.test/$1\"",
+                "\"^https?://b.test/admin$\", replacement: \"https://a.test/login\"",
+                "\"^https?://[^/]+/(.*)\", replacement: \"https://c.test/$1\"",
+            ]),
+            dice.one(&["true", "false"])
+        ),
+        14 => format!("buffering: {{ maxRequestBodyBytes: {} }}", dice.one(&["2", "1000"])),
         3 => format!("addPrefix: {{ prefix: {} }}", dice.one(&["/new", "/x/y"])),
         4 => "replacePath: { path: /index.html }".into(),
-        5 => "replacePathRegex: { regex: \"^/api/(.*)\", replacement: \"/v2/$1\" }".into(),
+        5 => format!(
+            "replacePathRegex: {{ regex: {} }}",
+            dice.one(&[
+                "\"^/api/(.*)\", replacement: \"/v2/$1\"",
+                "\"^/(api|admin)(/|$)(.*)\", replacement: \"/${3}\"",
+                "\"v1\", replacement: \"v2\"",
+                "\"/x\", replacement: \"/y\"",
+            ])
+        ),
         6 => format!(
             "headers: {{ customRequestHeaders: {{ {}: {} }}, customResponseHeaders: {{ X-A: \"1\" }} }}",
             dice.one(&FIELDS),
@@ -126,8 +160,9 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
     if !middlewares.is_empty() {
         http.push(block("middlewares:", middlewares));
     }
+    let outer = if count > 0 && dice.once_in(6) { ", http: { middlewares: [m0] }" } else { "" };
     let services = [("a", "@A@"), ("b", "@B@"), ("c", "@C@")]
         .map(|(name, addr)| line(format!("{name}: {{ loadBalancer: {{ servers: [{{ url: \"http://{addr}\" }}] }} }}")));
     http.push(block("services:", services.into()));
-    vec![block("entryPoints:", vec![line("web: { address: \"@L0@\" }")]), block("http:", http)]
+    vec![block("entryPoints:", vec![line(format!("web: {{ address: \"@L0@\"{outer} }}"))]), block("http:", http)]
 }

@@ -12,6 +12,7 @@ pub use crate::multiplexed::limits::{Decoded, HeaderLimits, Over};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use instructions::{DecoderInstructions, are_encoder_instructions};
+pub use static_table::STATIC;
 
 #[cfg(test)]
 mod tests;

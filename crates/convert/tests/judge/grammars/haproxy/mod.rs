@@ -38,6 +38,14 @@ fn conversions_of_haproxy_do_as_the_original() {
 
 /// Takes away differences of all conversions: see `always` of the crate.
 fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
+    // A redirect of evenkeel's own has a line of text.
+    if let Ok(answer) = &mut here.answer
+        && (300..400).contains(&answer.status)
+        && answer.body == "See Location."
+    {
+        answer.body.clear();
+        answer.fields.retain(|(name, _)| name != "content-type");
+    }
     let choice = |side: &Side| {
         let status = side.answer.as_ref().ok().map(|answer| answer.status);
         (side.seen.as_ref().map(|seen| seen.endpoint), status)
@@ -59,14 +67,6 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         .any(|(at, (name, _))| ask.fields[..at].iter().any(|(other, _)| name.eq_ignore_ascii_case(other)));
     if is_spelt || is_twice || ask.target.ends_with('?') || has_dots && choice(here) == (None, Some(400)) {
         *there = here.clone();
-    }
-    // A redirect of evenkeel's own has a line of text.
-    if let Ok(answer) = &mut here.answer
-        && (300..400).contains(&answer.status)
-        && answer.body == "See Location."
-    {
-        answer.body.clear();
-        answer.fields.retain(|(name, _)| name != "content-type");
     }
     // A field without a value.
     for side in [there, here] {
