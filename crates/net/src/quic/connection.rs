@@ -71,7 +71,6 @@ pub enum Read {
 /// Result of [`Connection::write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// All chunks are taken.
     All,
     /// Some are left; the session is told when there is room.
     Blocked,
@@ -163,14 +162,14 @@ impl Connection {
         write
     }
 
-    /// Ends a stream after what was written.
+    /// Ends a stream behind the bytes that were written.
     pub fn finish(&self, stream: StreamId) {
         // A stream that is closed or was stopped has ended already.
         let _ = self.proto.borrow_mut().send_stream(stream).finish();
         self.wake();
     }
 
-    /// Cuts off what is sent on a stream.
+    /// Resets the sending half of a stream.
     pub fn reset(&self, stream: StreamId, code: u64) {
         let _ = self.proto.borrow_mut().send_stream(stream).reset(code_of(code));
         self.wake();
@@ -203,7 +202,7 @@ impl Connection {
         self.proto.borrow().local_ip()
     }
 
-    /// Round-trip time.
+    /// Smoothed time of a round trip, as measured.
     pub fn rtt(&self) -> Duration {
         self.proto.borrow().rtt()
     }
@@ -224,7 +223,7 @@ impl Connection {
         data.downcast().ok().map(|info| *info)
     }
 
-    /// The state machine, for what it knows of the handshake and of packets.
+    /// Passes the state machine to `look`, for facts about packets and paths.
     pub fn with<T>(&self, look: impl FnOnce(&quinn_proto::Connection) -> T) -> T {
         look(&self.proto.borrow())
     }

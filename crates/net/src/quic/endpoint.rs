@@ -41,9 +41,8 @@ pub enum Decision {
     Accept(Arc<ServerConfig>),
     /// Has the client prove its address first.
     Retry,
-    /// Refuses.
+    /// Closes the connection, with CONNECTION_REFUSED.
     Refuse,
-    /// Does not answer.
     Ignore,
 }
 
@@ -57,7 +56,7 @@ pub struct Arriving {
     pub may_retry: bool,
 }
 
-/// User of an endpoint.
+/// Decisions about clients, and the users of their connections.
 pub trait Service: 'static {
     type Session: Session;
 
@@ -84,7 +83,7 @@ pub trait Session: 'static {
     fn opened(self: &Rc<Self>, stream: StreamId);
     /// Bytes have arrived on a stream, or its end.
     fn readable(self: &Rc<Self>, stream: StreamId);
-    /// A stream has room again.
+    /// A stream that was blocked takes bytes again.
     fn writable(self: &Rc<Self>, stream: StreamId);
     /// The client wants no more of a stream.
     fn stopped(self: &Rc<Self>, stream: StreamId, code: u64);
@@ -115,9 +114,7 @@ pub struct Endpoint<S: Service> {
 
 struct State<T> {
     proto: quinn_proto::Endpoint,
-    /// By handle.
     connections: Vec<Option<Entry<T>>>,
-    open: usize,
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     received: RecvBatch,
     out: Out,
@@ -187,7 +184,6 @@ impl<S: Service> Endpoint<S> {
         let state = State {
             proto,
             connections: Vec::new(),
-            open: 0,
             timers: BinaryHeap::new(),
             received: RecvBatch::new(JOINED_MAX),
             out: Out::default(),
@@ -204,14 +200,8 @@ impl<S: Service> Endpoint<S> {
         })
     }
 
-    /// User of the endpoint.
     pub fn service(&self) -> &S {
         &self.service
-    }
-
-    /// Number of connections.
-    pub fn open_connections(&self) -> usize {
-        self.state.borrow().open
     }
 
     /// Calls `act` with the user of each connection. Not within a turn.
@@ -222,7 +212,7 @@ impl<S: Service> Endpoint<S> {
         sessions.iter().for_each(act);
     }
 
-    /// Sends what is ready to be sent, for an endpoint that ends.
+    /// Sends everything that is ready, for an endpoint that ends.
     pub fn send_now(&self) {
         self.turn(&mut self.state.borrow_mut(), Instant::now());
     }
@@ -387,7 +377,6 @@ impl<S: Service> Endpoint<S> {
                 }
                 connection.wake();
                 state.connections[handle.0] = Some(Entry { connection, session });
-                state.open += 1;
             }
             Err(error) => {
                 if let Some(message) = &error.response {
@@ -450,7 +439,6 @@ impl<S: Service> Endpoint<S> {
         }
         if proto.is_drained() {
             state.connections[handle.0] = None;
-            state.open -= 1;
             return;
         }
         drop(proto);
@@ -462,7 +450,6 @@ impl<S: Service> Endpoint<S> {
 }
 
 impl<T> State<T> {
-    /// Time of the next timer.
     fn next_timer(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }

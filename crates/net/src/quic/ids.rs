@@ -1,5 +1,5 @@
-//! Connection ids in the plain form of draft-ietf-quic-load-balancers: whoever knows the form can tell the process and the
-//! worker that a datagram is for. The kernel does ([`steer`](super::steer)), and so can balancers in front.
+//! Connection ids in the plain form of draft-ietf-quic-load-balancers: process and worker of a datagram can be read from its
+//! id. The kernel does ([`steer`](super::steer)), and so can balancers in front.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const GENERATION: usize = 1;
 /// Offset of the number of the worker.
 pub const WORKER: usize = 3;
 
-/// Offset of the nonce.
+/// Offset of the random bytes.
 const NONCE: usize = 4;
 
 /// Process and worker of a connection.
@@ -21,7 +21,6 @@ const NONCE: usize = 4;
 pub struct Owner {
     /// Number of the process. Processes that replace each other differ in it.
     pub generation: u16,
-    /// Index of the worker.
     pub worker: u8,
 }
 

@@ -6,7 +6,7 @@ use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use quinn_proto::crypto::HandshakeTokenKey;
 use std::sync::Arc;
 
-/// Keys of endpoints.
+/// Keys of all endpoints of an instance.
 #[derive(Clone)]
 pub struct Keys {
     pub(super) reset: Arc<Key>,

@@ -6,8 +6,9 @@
 //! 2. A [`connection`] is driven by its endpoint and used by the tasks of its streams.
 //! 3. [`tls`] has the handshake and the keys.
 //! 4. [`ids`] are connection ids, which name the process and the worker: [`steer`] has the kernel read them, and an [`inbox`]
-//!    receives what came to another.
+//!    receives datagrams that came to another worker.
 
+// Order: endpoint, connection, inbox, keys, steer, ids, tls
 pub mod connection;
 pub mod endpoint;
 pub mod ids;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-/// Sends back what comes on a stream.
+/// Sends the bytes of a stream back.
 struct Echo {
     connection: Rc<Connection>,
     unsent: RefCell<HashMap<StreamId, Vec<Bytes>>>,

@@ -1,5 +1,4 @@
-//! TLS of QUIC (RFC 9001) by rustls. Beside what the state machine needs, a handshake keeps what logs and filters need:
-//! the same [`Info`] as over TCP.
+//! TLS of QUIC (RFC 9001) by rustls. A handshake keeps the same [`Info`] as over TCP, for logs and filters.
 
 use crate::tls::{Info, Note};
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -17,19 +16,18 @@ use std::sync::Arc;
 /// Application protocol of HTTP/3.
 pub const H3: &[u8] = b"h3";
 
-/// Version of QUIC.
+/// The only version that is spoken (RFC 9000).
 const V1: u32 = 1;
 
 /// State around the parts of a handshake that may look at the client's certificate.
 pub trait Around: Send + Sync {
-    /// Runs a part.
     fn run(&self, part: &mut dyn FnMut());
 }
 
 /// Makes the state around a handshake.
 pub type MakeAround = fn() -> Box<dyn Around>;
 
-/// Settings of handshakes.
+/// Settings of handshakes, for all connections that begin with them.
 pub struct Tls {
     config: Arc<rustls::ServerConfig>,
     /// For the packets before a handshake, which depend on the client's connection id alone.

@@ -54,7 +54,7 @@ table! {
             absent: Absent::Default("100"),
             help: "From this many handshakes in progress on a worker on, clients first have to prove their address \
                 (Retry), which takes a round trip; 0 = always.",
-            why: "A flood with forged addresses then costs no signatures. Without a flood, nobody waits.",
+            why: "A flood with forged addresses then costs no signatures. Without a flood, no client waits.",
         };
         /// Time for which clients remember that HTTP/3 is there (`ma` of `Alt-Svc`).
         max_age: Duration = Key {

@@ -1,6 +1,6 @@
 //! A request on a stream of an HTTP/3 client connection, served as messages in a separate task with a separate deadline.
 
-use super::session::Session;
+use super::session::{Session, Uses};
 use super::stream::StreamHandle;
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop;
 use evenkeel_net::event_loop::allowance::Member;
 use evenkeel_wire::h3::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
@@ -29,8 +30,16 @@ use std::task::{Context, Poll};
 /// Name of the protocol in the access log.
 const PROTO: &str = "HTTP/3";
 
+/// Requests that run as tasks of the event loop, apart from their connection.
+pub(super) const USES: Uses = Uses { begin, refused: note_refused };
+
+fn begin(session: Rc<Session>, stream: StreamHandle, head: Head) {
+    let incoming = Box::new((session, stream, head));
+    event_loop::spawn_made(|| request(incoming));
+}
+
 /// Serves a request from its head until its stream has ended in both directions.
-pub(super) async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
+async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
     let (session, stream, mut head) = *incoming;
     let Some(client) = session.client() else { return };
     let rules = session.open.listener.rules();
@@ -64,7 +73,7 @@ pub(super) async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
 
 /// Counts and logs a request whose head was refused.
 #[cold]
-pub(super) fn note_refused(session: &Session, refused: Refused) {
+fn note_refused(session: &Session, refused: Refused) {
     let Refused { mut head, why, status } = refused;
     let Some(client) = session.client() else { return };
     let rules = session.open.listener.rules();

@@ -1,8 +1,7 @@
 //! A client connection of HTTP/3: its streams, its limits, and its end. The endpoint of the worker calls it; each request
 //! is a separate task.
 
-use super::cause;
-use super::request::{note_refused, request};
+use super::cause::cause;
 use super::stream::{Fill, Stream, StreamHandle};
 use crate::core::Command;
 use crate::listener::client::Client;
@@ -11,7 +10,6 @@ use crate::peer::{Identity, Line, Peer};
 use crate::serve::open::Open;
 use bytes::Bytes;
 use evenkeel_balance::Clock;
-use evenkeel_net::event_loop;
 use evenkeel_net::event_loop::allowance::Allowance;
 use evenkeel_net::quic::connection::{Connection, Read};
 use evenkeel_net::quic::{self, Dir, StreamId, endpoint};
@@ -33,8 +31,18 @@ const DRAIN_TIMES: u32 = 5;
 /// Most bytes taken from a stream at once.
 const CHUNK: usize = 64 << 10;
 
+/// Uses of a session for requests.
+#[derive(Clone, Copy)]
+pub struct Uses {
+    /// Spawns the task of a request.
+    pub begin: fn(Rc<Session>, StreamHandle, Head),
+    /// Counts and logs a request whose head was refused.
+    pub refused: fn(&Session, Refused),
+}
+
 /// A connection, shared by its requests.
 pub struct Session {
+    uses: Uses,
     pub(super) connection: Rc<Connection>,
     pub(super) open: Open,
     pub(super) identity: Identity,
@@ -53,7 +61,7 @@ pub struct Session {
     pub(super) state: RefCell<State>,
 }
 
-/// State of the streams.
+/// Streams and engine of a connection.
 pub(super) struct State {
     pub(super) engine: h3::Connection,
     pub(super) streams: HashMap<StreamId, Stream>,
@@ -81,6 +89,7 @@ impl Session {
         identity: Identity,
         addresses: Addresses,
         handshakes: Rc<Cell<usize>>,
+        uses: Uses,
     ) -> Session {
         let (limits, _) = open.listener.limits();
         let config = h3::Config { max_header_list: limits.head, max_fields: limits.fields, connect: true };
@@ -93,6 +102,7 @@ impl Session {
         };
         handshakes.set(handshakes.get() + 1);
         Session {
+            uses,
             connection,
             open,
             identity,
@@ -311,9 +321,7 @@ impl Session {
         if let Some(stream) = self.state.borrow_mut().streams.get_mut(&id) {
             stream.start(head.ends);
         }
-        let handle = StreamHandle::new(self.clone(), id);
-        let incoming = Box::new((self.clone(), handle, head));
-        event_loop::spawn_made(|| request(incoming));
+        (self.uses.begin)(self.clone(), StreamHandle::new(self.clone(), id), head);
     }
 
     /// Ends a stream in both directions.
@@ -342,7 +350,7 @@ impl Session {
                 self.state.borrow_mut().streams.remove(&id);
             }
         }
-        note_refused(self, refused);
+        (self.uses.refused)(self, refused);
         self.end_if_drained();
     }
 }

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 /// Fewest bytes of a body that are not copied behind the front of their frame.
 const SHARED_MIN: usize = 2048;
 
-/// Stream of a request.
+/// Stream of a request, with the bytes that neither side has taken.
 pub(super) struct Stream {
     pub(super) message: MessageStream,
     /// Bytes that QUIC has given and the engine has not used.
@@ -90,7 +90,7 @@ impl Stream {
         (self.progress, self.is_received) = (Progress::Task, is_received);
     }
 
-    /// Ends the stream early.
+    /// Marks the stream as ended early, and wakes its task.
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
         self.pending = Vec::new();
@@ -194,14 +194,14 @@ impl StreamHandle {
         self.with(|stream| stream.broken.clone())
     }
 
-    /// True if more may arrive.
+    /// True unless the request is complete or lost.
     pub(super) fn is_receiving(&self) -> bool {
         self.with(|stream| !stream.is_received && !stream.is_lost)
     }
 
     /// Ready once the stream was ended early.
     pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<()> {
-        // A reset is seen only by reading, and parts that nobody takes hold the client back: a stop comes by itself.
+        // A reset is seen only by reading, and parts that are not taken hold the client back: a stop comes by itself.
         self.poll(cx, |stream| stream.is_lost.then_some(()))
     }
 

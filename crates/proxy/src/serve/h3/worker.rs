@@ -1,10 +1,9 @@
 //! QUIC of a worker: its number in connection ids, its keys, and the datagrams that it exchanges with other workers and
 //! processes.
 
-use super::Clients;
 use crate::core::Core;
 use evenkeel_net::event_loop::{Task, spawn};
-use evenkeel_net::quic::endpoint::Endpoint;
+use evenkeel_net::quic::endpoint::{Endpoint, Service};
 use evenkeel_net::quic::ids::Owner;
 use evenkeel_net::quic::inbox::{Handed, Inbox, Outbox};
 use evenkeel_net::quic::keys::Keys;
@@ -14,12 +13,23 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 
-/// QUIC of a worker.
+/// An endpoint, as others see it.
+pub(super) trait Receives {
+    fn give(&self, handed: Handed<'_>);
+}
+
+impl<S: Service> Receives for Endpoint<S> {
+    fn give(&self, handed: Handed<'_>) {
+        Endpoint::give(self, handed.from, handed.to, handed.segment, handed.bytes);
+    }
+}
+
+/// QUIC of a worker, for all of its endpoints.
 pub struct Quic {
     pub(super) owner: Owner,
     pub(super) keys: Keys,
     outbox: RefCell<Option<Outbox>>,
-    endpoints: RefCell<Vec<(SocketAddr, Weak<Endpoint<Clients>>)>>,
+    endpoints: RefCell<Vec<(SocketAddr, Weak<dyn Receives>)>>,
     receiving: RefCell<Option<Task>>,
 }
 
@@ -63,10 +73,11 @@ impl Quic {
         quic
     }
 
-    pub(super) fn add(&self, addr: SocketAddr, endpoint: &Rc<Endpoint<Clients>>) {
+    /// Adds the endpoint at an address. It ends by itself.
+    pub(super) fn add(&self, addr: SocketAddr, endpoint: Rc<dyn Receives>) {
         let mut endpoints = self.endpoints.borrow_mut();
         endpoints.retain(|(_, endpoint)| endpoint.strong_count() > 0);
-        endpoints.push((addr, Rc::downgrade(endpoint)));
+        endpoints.push((addr, Rc::downgrade(&endpoint)));
     }
 
     fn give(&self, handed: Handed<'_>) {
@@ -74,7 +85,7 @@ impl Quic {
             let endpoints = self.endpoints.borrow();
             endpoints.iter().filter(|(addr, _)| *addr == handed.at).filter_map(|(_, of)| of.upgrade()).collect()
         };
-        at.iter().for_each(|endpoint| endpoint.give(handed.from, handed.to, handed.segment, handed.bytes));
+        at.iter().for_each(|endpoint| endpoint.give(handed));
     }
 
     /// Hands datagrams to their owner. Returns false if that is gone.

@@ -1,10 +1,10 @@
 //! `Strict-Transport-Security`: browsers that have received it use only TLS for the stated time. Added to every
 //! response over TLS, from endpoints and from the proxy itself (RFC 6797 section 7.1).
 
-use super::exchange::Exchange;
-use super::filter::{Filter, Own, Pure, ResponseHead};
-use super::row::Build;
-use super::step::Step;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, Own, Pure, ResponseHead};
+use crate::filters::row::Build;
+use crate::filters::step::Step;
 
 struct Hsts(Box<str>);
 

@@ -1,11 +1,11 @@
 //! `Alt-Svc`: clients that came over TCP learn that the listener speaks HTTP/3 (RFC 7838, RFC 9114 section 3.1.1). A process
-//! that shuts down takes it back, so that clients do not try a port where nobody answers.
+//! that shuts down takes it back, so that clients do not try a port where no process answers.
 
-use super::exchange::Exchange;
-use super::filter::{Filter, Own, Pure, ResponseHead};
-use super::row::Build;
-use super::step::Step;
 use crate::core::Command;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, Own, Pure, ResponseHead};
+use crate::filters::row::Build;
+use crate::filters::step::Step;
 
 /// Line of a process that shuts down.
 const CLEAR: &[u8] = b"Alt-Svc: clear\r\n";
