@@ -287,7 +287,7 @@ impl<'d> Server<'d> {
     ) -> Vec<Vec<Route>> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
         let tree = Tree::read(&levels);
-        world.services = super::services::asked(&levels, &tree);
+        world.services = super::filters::asked(&levels, &tree);
         let scope = self.scope(world);
         let port =
             self.listens.first().and_then(|listen| listen.address.rsplit(':').next()?.parse().ok()).unwrap_or(80);

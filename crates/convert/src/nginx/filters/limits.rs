@@ -1,14 +1,14 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
-use super::lexer::Directive;
-use super::variable::{self, Scope};
-use super::world::{World, Zone, group, single};
+use crate::nginx::lexer::Directive;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{World, Zone, group, single};
 use crate::model::{Draft, RouteKeys, Target, Value, name_of};
 use crate::protection::closed_by;
 use evenkeel_config::plan::{Limit, Map};
 
 /// Adds the limits of a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let mut limits: Vec<Value> = Vec::new();
     for directive in group(levels, "limit_req").into_iter().chain(group(levels, "limit_conn")) {
         let is_rate = directive.name() == "limit_req";
@@ -90,7 +90,7 @@ fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
 }
 
 /// Writes limits that a single route names into that route.
-pub(super) fn unshare(target: &mut Target) {
+pub(in crate::nginx) fn unshare(target: &mut Target) {
     let is_named = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
     let of = |set: &RouteKeys| match set.get(key!("limits")) {
         Some(Value::List(limits)) => limits.clone(),
