@@ -272,8 +272,11 @@ impl<'d> Server<'d> {
         }
         let mut scope = Scope::new(Rc::clone(&world.tables), names);
         let first = self.directive.inner().iter().find(|d| d.name() == "server_name").map_or("", |d| d.word(1));
-        let name = if first.starts_with('~') { "" } else { first.trim_start_matches('.') };
-        scope.set("server_name", name);
+        let name = match first.strip_prefix('~') {
+            Some(regex) => regex.to_string(),
+            None => first.trim_start_matches('.').to_ascii_lowercase(),
+        };
+        scope.set("server_name", &name);
         scope
     }
 

@@ -1,9 +1,9 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
+use crate::model::{Draft, RouteKeys, Target, Value, name_of};
 use crate::nginx::lexer::Directive;
 use crate::nginx::variable::{self, Scope};
 use crate::nginx::world::{World, Zone, group, single};
-use crate::model::{Draft, RouteKeys, Target, Value, name_of};
 use crate::protection::closed_by;
 use evenkeel_config::plan::{Limit, Map};
 
@@ -41,7 +41,9 @@ pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut R
             world.ledger.dropped(directive.line, "its key is empty, so that no request counts");
             continue;
         };
-        limits.push(shared(name, limit.with(key!("key"), key.as_str()), world).into());
+        // A constant key is the same for all requests of a server.
+        let of = variable::constant(&zone.key, scope).map_or(name.to_string(), |text| format!("{name}-{text}"));
+        limits.push(shared(&of, limit.with(key!("key"), key.as_str()), world).into());
         if zone.least.is_some_and(|least| own > least) {
             let reason = "all locations with its zone have the smallest of their amounts, which refuses more requests";
             world.ledger.decide(directive.line, reason, "a larger amount in the limit, or a limit of its own");
@@ -72,15 +74,18 @@ fn amount(zone: &Zone, most: u64, is_rate: bool) -> Option<Draft<Limit>> {
     Some(Draft::one(key!("requests"), format!("{number}/{unit}")).with(key!("burst"), (most + 1).min(1_000_000)))
 }
 
-/// Name of the limit that all locations with a zone share.
-fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
-    let base = name_of(zone).replace('.', "-");
+/// Name of the limit that all locations with a zone, or with a zone and a constant key, share.
+fn shared(of: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
+    let base = name_of(of).replace('.', "-");
     let names = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
     for name in names {
         match world.target.limits.iter().find(|(other, _)| *other == name) {
-            Some((_, other)) if *other == limit => return name,
+            Some((_, other)) if *other == limit && world.limits.get(&name).is_some_and(|user| user == of) => {
+                return name;
+            }
             Some(_) => {}
             None => {
+                world.limits.insert(name.clone(), of.to_string());
                 world.target.limits.push((name.clone(), limit));
                 return name;
             }
