@@ -1,14 +1,25 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
-use super::cache;
-use super::lexer::Directive;
-use super::time::milliseconds;
-use super::variable::{self, Scope};
-use super::world::{Forward, World, group, single};
-use super::{access, compression, limits, services};
+// Order: access, cache, compression, limits, services
+
+mod access;
+mod cache;
+mod compression;
+mod limits;
+mod services;
+
+pub(super) use access::may_refuse;
+pub(super) use cache::NAMES as OF_CACHE;
+pub(super) use limits::unshare;
+pub(super) use services::asked;
+
 use crate::ledger::Line;
 use crate::limits::put_time;
 use crate::model::{Draft, Entries, RouteKeys, Value, parse_size, size};
+use crate::nginx::lexer::Directive;
+use crate::nginx::time::milliseconds;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{Forward, World, group, single};
 use crate::protection::closed_by;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;

@@ -1,14 +1,14 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
-use super::lexer::Directive;
-use super::variable::{self, Scope};
-use super::world::{World, Zone, group, single};
 use crate::model::{Draft, RouteKeys, Target, Value, name_of};
+use crate::nginx::lexer::Directive;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{World, Zone, group, single};
 use crate::protection::closed_by;
 use evenkeel_config::plan::{Limit, Map};
 
 /// Adds the limits of a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let mut limits: Vec<Value> = Vec::new();
     for directive in group(levels, "limit_req").into_iter().chain(group(levels, "limit_conn")) {
         let is_rate = directive.name() == "limit_req";
@@ -41,7 +41,9 @@ pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, 
             world.ledger.dropped(directive.line, "its key is empty, so that no request counts");
             continue;
         };
-        limits.push(shared(name, limit.with(key!("key"), key.as_str()), world).into());
+        // A constant key is the same for all requests of a server.
+        let of = variable::constant(&zone.key, scope).map_or(name.to_string(), |text| format!("{name}-{text}"));
+        limits.push(shared(&of, limit.with(key!("key"), key.as_str()), world).into());
         if zone.least.is_some_and(|least| own > least) {
             let reason = "all locations with its zone have the smallest of their amounts, which refuses more requests";
             world.ledger.decide(directive.line, reason, "a larger amount in the limit, or a limit of its own");
@@ -72,15 +74,18 @@ fn amount(zone: &Zone, most: u64, is_rate: bool) -> Option<Draft<Limit>> {
     Some(Draft::one(key!("requests"), format!("{number}/{unit}")).with(key!("burst"), (most + 1).min(1_000_000)))
 }
 
-/// Name of the limit that all locations with a zone share.
-fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
-    let base = name_of(zone).replace('.', "-");
+/// Name of the limit that all locations with a zone, or with a zone and a constant key, share.
+fn shared(of: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
+    let base = name_of(of).replace('.', "-");
     let names = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
     for name in names {
         match world.target.limits.iter().find(|(other, _)| *other == name) {
-            Some((_, other)) if *other == limit => return name,
+            Some((_, other)) if *other == limit && world.limits.get(&name).is_some_and(|user| user == of) => {
+                return name;
+            }
             Some(_) => {}
             None => {
+                world.limits.insert(name.clone(), of.to_string());
                 world.target.limits.push((name.clone(), limit));
                 return name;
             }
@@ -90,7 +95,7 @@ fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
 }
 
 /// Writes limits that a single route names into that route.
-pub(super) fn unshare(target: &mut Target) {
+pub(in crate::nginx) fn unshare(target: &mut Target) {
     let is_named = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
     let of = |set: &RouteKeys| match set.get(key!("limits")) {
         Some(Value::List(limits)) => limits.clone(),
