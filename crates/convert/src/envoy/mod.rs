@@ -27,7 +27,7 @@ use evenkeel_envoy::node::{Node, Value};
 use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
 use evenkeel_envoy::route::RouteConfiguration;
 use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
-use read::message;
+use read::{each, message};
 use settled::settle;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,16 +143,6 @@ fn http_filter(
         return;
     }
     let _ = auth::read(filter, manager, users, &mut behind, ledger) || compression::read(filter, &mut behind, ledger);
-}
-
-/// Tables of a repeated field, in the order of its messages.
-fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
-    let all = table.entries().iter().filter(move |(name, _)| name == key).flat_map(|(_, value)| match &value.kind {
-        Kind::List(all) => all.iter(),
-        _ => std::slice::from_ref(value).iter(),
-    });
-    // A text is not read as a message.
-    all.filter(|value| value.text().is_none())
 }
 
 /// Enters differences in the book, at the cluster concerned, or at a listener that leads to it.

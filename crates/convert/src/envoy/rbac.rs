@@ -151,7 +151,7 @@ fn of_clients(denied: &Match) -> Option<Access> {
     (one && is_only(denied)).then(|| Access { allow: allow.clone(), deny: deny.clone(), ..Access::default() })
 }
 
-/// A route that refuses.
+/// The action of a route whose requests get a 403.
 fn refused() -> Acting {
     answering(Action::Respond(Respond { status: 403, ..Respond::default() }))
 }
