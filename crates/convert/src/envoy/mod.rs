@@ -3,19 +3,22 @@
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
 //! 2. `auth`, `body_max`, `compression`, `rbac`: HTTP filters that become keys of the routes of their filter chain, or
-//!    routes that refuse. `rule` is a rule of such a filter, and `per_route` has the settings of routes for filters.
+//!    routes that refuse (`guard`). `rule` is a rule of such a filter, and `per_route` has the settings of routes for
+//!    filters. `spellings` refuses paths and hosts by their spelling.
 //! 3. `settled`: the report, by the fields that were read from the messages.
 
-// Order: auth, body_max, compression, rbac, rule, per_route, behind, settled, read
+// Order: auth, body_max, compression, rbac, rule, spellings, guard, per_route, behind, settled, read
 mod auth;
 mod behind;
 mod body_max;
 mod compression;
+mod guard;
 mod per_route;
 mod rbac;
 mod read;
 mod rule;
 mod settled;
+mod spellings;
 
 use crate::ledger::Ledger;
 use crate::tree::{self, Kind, Node as Table};
@@ -114,6 +117,7 @@ fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) 
             for filter in each(manager, "http_filters") {
                 http_filter(filter, manager, &users, listener, routes, ledger);
             }
+            spellings::refuse(manager, routes, ledger);
         }
     }
 }
