@@ -1,11 +1,10 @@
 //! `prefix_rewrite` of a route: the text by which requests match is replaced, and the rest of the path follows. See
 //! [`Replacement`].
 
-use crate::action::{Acting, To};
 use crate::node::Node;
 use crate::pairs::whole;
 use crate::values::escaped;
-use evenkeel_config::plan::{Action, Match, PathPattern, Rewrite, Template};
+use evenkeel_config::plan::{Match, PathPattern, Rewrite, Template};
 
 /// Mark before the number of a group, which no path has.
 const MARK: char = '\n';
@@ -47,7 +46,7 @@ impl Replacement {
     /// # Errors
     /// The match has other expressions.
     pub fn find_rest(&self, matching: &mut Match) -> Result<(), String> {
-        let Some(start) = &self.start else { return Ok(()) };
+        let (Some(start), Some(expression)) = (&self.start, self.expression()) else { return Ok(()) };
         let criteria = &mut matching.criteria;
         let other = criteria.regex.take().filter(|other| !other.starts_with(start.as_str()));
         if let Some(other) = other
@@ -55,39 +54,49 @@ impl Replacement {
         {
             return Err("prefix_rewrite: the route has other expressions".to_owned());
         }
-        criteria.regex = Some(format!("{start}(.*)").into());
+        criteria.regex = Some(expression.into());
         Ok(())
     }
 
-    /// Sets the replacement in a route with this match, which may be a part of the match of the original route.
+    /// Path of a redirect with this match, which may be a part of the match of the original route.
     ///
     /// # Errors
     /// The new path cannot be written.
-    pub fn apply(&self, acting: &mut Acting, matching: &Match) -> Result<(), String> {
-        let unset = Rewrite::default();
-        let literal = || Some(Template::literal(&self.new));
-        let expression = self.start.as_ref().map(|start| format!("{start}(.*)"));
-        if let To::Answer(Action::Redirect(redirect)) = &mut acting.to {
-            redirect.path = match (expression, whole(&matching.path)) {
-                (None, _) => literal(),
-                (_, Some(path)) => {
-                    Some(Template::literal(&format!("{}{}", self.new, path.get(self.len..).unwrap_or_default())))
-                }
-                (Some(expression), None) => Some(self.with_rest(&expression)?),
-            };
-            return Ok(());
+    pub fn path(&self, matching: &Match) -> Result<Template, String> {
+        match (self.expression(), whole(&matching.path)) {
+            (None, _) => Ok(self.literal()),
+            (_, Some(path)) => {
+                Ok(Template::literal(&format!("{}{}", self.new, path.get(self.len..).unwrap_or_default())))
+            }
+            (Some(expression), None) => self.with_rest(&expression),
         }
+    }
+
+    /// Rewriting of the paths of a route with this match, as for [`path`](Self::path).
+    ///
+    /// # Errors
+    /// The new path cannot be written.
+    pub fn rewrite(&self, matching: &Match) -> Result<Rewrite, String> {
+        let unset = Rewrite::default();
         // A new prefix with a slash at its end would lose the slash before the rest.
         let is_plain = matching.path == self.of && self.of != PathPattern::Any && !self.new.ends_with('/');
-        acting.route.filters.rewrite = Some(match expression {
-            None => Rewrite { path: literal(), ..unset },
-            Some(_) if is_plain => Rewrite { prefix: literal(), ..unset },
+        Ok(match self.expression() {
+            None => Rewrite { path: Some(self.literal()), ..unset },
+            Some(_) if is_plain => Rewrite { prefix: Some(self.literal()), ..unset },
             Some(expression) => {
                 let to = Some(self.with_rest(&expression)?);
                 Rewrite { regex: Some(expression.into()), to, ..unset }
             }
-        });
-        Ok(())
+        })
+    }
+
+    fn literal(&self) -> Template {
+        Template::literal(&self.new)
+    }
+
+    /// Expression for whole paths, with the rest as its group; `None` if the whole path is replaced.
+    fn expression(&self) -> Option<String> {
+        self.start.as_ref().map(|start| format!("{start}(.*)"))
     }
 
     /// True if paths may begin with two slashes after it.
