@@ -216,7 +216,7 @@ pub fn counted(dice: &mut Dice) -> Vec<Node> {
     lines.push(line(format!("http-request {refusal} if {{ {test} }}{more}")));
     lines
 }
-
+/// Line of a stick table with counters of `kind`.
 /// A table of counters.
 pub fn table(kind: &str) -> String {
     format!(
