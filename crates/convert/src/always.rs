@@ -26,6 +26,10 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         ],
         From::Nginx => &[
             PATHS,
+            "a path with `//`, `/.` or `%` whose readings choose one route passes as it was sent, also to variables and groups",
+            "a refusal by a limit has Retry-After and RateLimit fields; what access lists and passwords refuse does not count",
+            "X-Accel fields of endpoints are sent to clients: `internal_redirects` of a route follows X-Accel-Redirect",
+            "a field with `_` in its name passes, where NGINX drops it without underscores_in_headers",
             "Server and Date are the endpoint's, where NGINX writes its own",
             "values have the host as it was sent, where NGINX writes it in lower case and without a final dot",
             "where NGINX looks for a file, a method gets a 404 and not a 405, and a body may be of any size",
@@ -50,7 +54,8 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         From::Envoy => &[
             PATHS,
             "Server is the endpoint's, and x-envoy fields and X-Request-Id are not added, where Envoy writes them",
-            "hosts are compared without port and final dot; normalised paths are forwarded as sent, unless readings choose different routes",
+            "hosts are compared without port and final dot; normalised paths are forwarded, redirected and written into fields as sent, unless readings choose different routes",
+            "the path in values of fields has no question mark that nothing follows",
         ],
     };
     ALL.iter().chain(own).copied()

@@ -16,7 +16,7 @@ pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, maps: Option<&Maps
     };
     let is_answer = |route: &Route| !matches!(route.action, Action::Pool(_) | Action::Split(_));
     let refusals: Vec<Line> = routes.iter().filter(|route| refuses(route)).map(|route| route.line).collect();
-    for clash in settle_order(routes, maps) {
+    for clash in settle_order(routes, maps, &refuses) {
         match clash {
             Clash::Unreachable { earlier, later } => {
                 let reason =

@@ -34,7 +34,10 @@ pub(crate) const TRUSTED: &str =
 /// Reason for passwords and requests for permission that are not carried over.
 pub(crate) const PROTECTED: &str = "the password or permission is not asked for: all clients are refused";
 
-/// Advice on [`PROTECTED`].
+/// Reason for other refusals that are not carried over.
+pub(crate) const REFUSED: &str = "the refusal is not carried over: all clients are refused";
+
+/// Advice on [`PROTECTED`] and [`REFUSED`].
 pub(crate) const OPEN: &str =
     "name the networks that may use it in access of the [[route]], or check clients in the application";
 
@@ -230,6 +233,10 @@ fn short_names<'a>(files: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, &'
 /// The last two names of a long path of keys, such as `routes.match.prefix`.
 fn short_path(text: &str) -> &str {
     let end = text.find(|c: char| c == ':' || c.is_whitespace()).unwrap_or(text.len());
+    // A directive of HAProxy, not a key.
+    if text.starts_with("tune.") {
+        return text;
+    }
     text[..end].rmatch_indices('.').nth(1).map_or(text, |(at, _)| &text[at + 1..])
 }
 

@@ -6,6 +6,8 @@ mod fixtures;
 mod large;
 mod never_panics;
 mod protective;
+mod protective_caddy;
+mod protective_envoy;
 mod protective_haproxy;
 mod protective_nginx;
 mod protective_traefik;

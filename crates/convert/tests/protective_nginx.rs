@@ -39,7 +39,8 @@ const ROWS: &[(&str, &str, Kept)] = &[
     ("", "location ~ /\\.(?!well-known) { deny all; } location / { @ }", In(&["search = '/\\.(?:$|[^w]|w(?:$|[^e]", "respond = 403"])),
     ("", "location ~ /(?!a|b)c/\\. { deny all; } location / { @ }", Closed("location")),
     ("", "location ~* \\.(bak|sql)$ { return 404; } location / { @ }", In(&["(?i)\\.(bak|sql)$' }\nrespond = 404"])),
-    ("", "location ~ ^/a { @ location ~ \\.sql$ { deny all; } }", Closed("deny")),
+    ("", "location ~ ^/a { @ location ~ \\.sql$ { deny all; } }", In(&["match = { search = \"^/a\", regex = '.*\\.sql' }\nrespond = 403"])),
+    ("", "location ~ ^/a { @ location /a/b { deny all; } location = /a/c { return 404; } }", In(&["starts_with = \"/a/b\"", "respond = 403", "match = { path = \"/a/c\" }\nrespond = 404"])),
     // Passwords.
     ("auth_basic a; auth_basic_user_file /f;", "location / { @ }", In(&["basic_auth = { file = \"/f\", realm = \"a\""])),
     ("", "auth_basic a; auth_basic_user_file /f; location / { @ }", In(&["basic_auth = { file = \"/f\""])),
@@ -94,19 +95,26 @@ const ROWS: &[(&str, &str, Kept)] = &[
     // Limits.
     ("limit_req_zone $binary_remote_addr zone=z:1m rate=5r/m;", "location / { limit_req zone=z burst=2 nodelay; @ }", In(&["limits = [{ requests = \"5/m\", burst = 3, key = \"client\" }]"])),
     ("limit_req_zone $binary_remote_addr zone=z:1m rate=5r/m;", "location /a { limit_req zone=z; @ } location / { limit_req zone=z; @ }", In(&["[limit.z]\nrequests = \"5/m\"\nburst = 1\nkey = \"client\"\n", "limits = [\"z\"]"])),
-    ("limit_req_zone $binary_remote_addr zone=z:1m rate=5r/m;", "location /a { limit_req zone=z; @ } location / { limit_req zone=z burst=9; @ }", In(&["burst = 10", "limits = [\"z\", { requests = \"5/m\", burst = 1, key = \"client\" }]", "limits = [\"z\"]"])),
-    ("limit_req_zone $binary_remote_addr$uri zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["from = \"{client.ip}{path}\"", "default = \"{client.ip}{path}\"", "key = \"map:limit\""])),
+    ("limit_req_zone $binary_remote_addr zone=z:1m rate=5r/m;", "location /a { limit_req zone=z; @ } location / { limit_req zone=z burst=9; @ }", In(&["[limit.z]\nrequests = \"5/m\"\nburst = 1\n", "limits = [\"z\"]"])),
+    ("limit_req_zone $binary_remote_addr$arg_q zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["from = \"{client.ip}{query.q}\"", "default = \"{client.ip}{query.q}\"", "key = \"map:limit\""])),
+    ("limit_req_zone $binary_remote_addr$uri zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"client\" }]"])),
     ("limit_req_zone $geoip_city zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"route\" }]"])),
+    ("geo $g { default 1; 10.0.0.0/8 0; } map $g $k { 0 \"\"; 1 $binary_remote_addr; } limit_req_zone $k zone=z:1m rate=5r/m;", "location / { limit_req zone=z; @ }", In(&["limits = [{ requests = \"5/m\", burst = 1, key = \"client\" }]"])),
     ("limit_req_zone $server_name zone=z:1m rate=5r/m;", "server_name a.test; limit_req zone=z; location / { @ }", In(&["key = \"route\""])),
     ("", "location / { limit_req zone=z; @ }", Closed("limit_req")),
     ("limit_req_zone $binary_remote_addr zone=z:1m rate=x;", "location / { limit_req zone=z; @ }", Closed("limit_req")),
     ("limit_conn_zone $binary_remote_addr zone=z:1m;", "location / { limit_conn z 2; @ }", In(&["limits = [{ in_flight = 2, key = \"client\" }]"])),
-    ("limit_conn_zone $server_name zone=z:1m;", "server_name a.test; limit_conn z 2; location /a { @ } location / { @ }", In(&["[limit.z]\nin_flight = 2\nkey = \"route\"\n", "limits = [\"z\"]"])),
+    ("limit_conn_zone $server_name zone=z:1m;", "server_name a.test; limit_conn z 2; location /a { @ } location / { @ }", In(&["[limit.z-a-test]\nin_flight = 2\nkey = \"route\"\n", "limits = [\"z-a-test\"]"])),
     ("", "location / { limit_conn z 2; @ }", Closed("limit_conn")),
     ("", "client_max_body_size 1k; location / { @ }", In(&["body_max = \"1KiB\""])),
     ("", "client_max_body_size x; location / { @ }", In(&["route = { body_max = \"1MiB\" }"])),
     ("", "location / { limit_rate 10k; @ }", In(&["bandwidth = \"10KiB\""])),
     ("", "location / { set $limit_rate 10k; @ }", In(&["bandwidth = \"10KiB\""])),
+    // Refusals of a location before another location.
+    ("", "location / { deny 10.0.0.9; try_files /x @b; } location @b { @ }", In(&["pool = \"10-0-0-1\"\naccess = { deny = [\"10.0.0.9\"] }"])),
+    ("", "location / { auth_basic a; auth_basic_user_file /f; try_files /x @b; } location @b { deny 10.0.0.9; @ }", In(&["pool = \"10-0-0-1\"\naccess = { deny = [\"10.0.0.9\"] }\nbasic_auth ="])),
+    ("", "location / { deny 10.0.0.8; try_files /x @b; } location @b { deny 10.0.0.9; @ }", Closed("try_files")),
+    ("", "location / { auth_request /auth; try_files /x @b; } location @b { @ } $AUTH", In(&["pool = \"10-0-0-1\"\nforward_auth ="])),
     // Modules, scripts, and files that were not read.
     ("modsecurity on;", "location / { @ }", Closed("modsecurity")),
     ("", "location / { modsecurity on; modsecurity_rules_file /r; @ }", Closed("modsecurity on")),
@@ -237,6 +245,24 @@ fn a_listener_of_tcp_that_refuses_sessions_is_left_out() {
         "stream { limit_conn_zone $binary_remote_addr zone=z:1m; server { listen 5432; limit_conn z 3; proxy_pass 10.0.0.1:5432; } }",
     );
     assert!(limited.toml.contains("limits = { connections_per_address = 3 }"), "{}", limited.toml);
+}
+
+#[test]
+fn a_limit_by_the_name_of_the_server_is_one_of_each_server() {
+    let server = |name: &str| {
+        format!(
+            "server {{ listen 80; server_name {name}; limit_req zone=z; \
+             location /a {{ {PASS} }} location / {{ {PASS} }} }}"
+        )
+    };
+    let zone = "limit_req_zone $server_name zone=z:1m rate=2r/m;";
+    let both = converted(&format!("http {{ {zone} {} {} }}", server("a.test"), server("~^b")));
+    assert_eq!(both.toml.matches("[limit.").count(), 2, "{}", both.toml);
+    assert!(
+        ["z-a-test", "z--b"].iter().all(|name| both.toml.contains(&format!("limits = [\"{name}\"]"))),
+        "{}",
+        both.toml
+    );
 }
 
 #[test]

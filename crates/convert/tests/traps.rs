@@ -46,6 +46,72 @@ fn a_refusal_with_more_alternatives_than_are_written_closes() {
 }
 
 #[test]
+fn a_refusal_before_very_many_rules_holds_for_all_of_them() {
+    let rules: String = (0..500).map(|n| format!(" use_backend a if {{ hdr(host) h{n}.test }}\n")).collect();
+    let many = haproxy(&format!(" http-request deny if {{ path_beg /admin }} {{ req.hdr(X-Out) 1 }}\n{rules}"), "");
+    let routes: Vec<&str> = many.toml.split("[[route]]").filter(|route| route.contains("h7.test")).collect();
+    let refuses = |route: &&str| route.contains("respond = 403") || route.contains("deny = [\"0.0.0.0/0");
+    assert!(routes.iter().any(refuses) || routes.iter().all(|route| route.contains("not")), "{routes:?}");
+}
+
+#[test]
+fn sections_without_a_mode_are_of_tcp() {
+    let tcp = converted("listen l\n bind :5432\n timeout connect 5s\n timeout server 5s\n server a 10.0.0.1:5432\n");
+    has(&tcp, "mode = \"tcp\"");
+    lossless(&tcp.report, "without `mode` it balances sessions");
+    let rules = converted("listen l\n bind :80\n http-request deny if { path /x }\n server a 10.0.0.1:80\n");
+    has(&rules, "mode = \"tcp\"");
+    changes(&rules.report, "which ignores its rules for HTTP");
+    let of_http =
+        converted("frontend f\n mode http\n bind :80\n default_backend b\nbackend b\n server a 10.0.0.1:80\n");
+    assert!(!of_http.toml.contains("mode ="), "{}", of_http.toml);
+}
+
+#[test]
+fn certificates_without_ssl_are_ignored_as_in_haproxy() {
+    let plain = converted("listen l\n mode http\n bind :80 crt /c.pem\n server a 10.0.0.1:80\n");
+    assert!(!plain.toml.contains("tls"), "{}", plain.toml);
+    changes(&plain.report, "without `ssl`");
+}
+
+#[test]
+fn backups_are_used_one_after_the_other() {
+    let back = " server s1 10.0.0.8:80 backup\n server s2 10.0.0.9:80 backup";
+    has(&haproxy(" use_backend a", back), "name = \"s2\", priority = 2");
+    has(&haproxy(" use_backend a", &format!(" option allbackups\n{back}")), "name = \"s2\", backup = true");
+    let tcp = " mode tcp\n bind :1\n timeout connect 5s\n timeout server 5s\n";
+    let down = converted(&format!("listen l\n{tcp} server a 10.0.0.1:1 check on-marked-down shutdown-sessions\n"));
+    has(&down, "on_down = \"close\"");
+}
+
+#[test]
+fn times_without_a_line_in_haproxy_are_reported() {
+    let none = converted("listen l\n mode http\n bind :80\n server a 10.0.0.1:80\n");
+    for words in ["without `timeout client`", "without `timeout connect`", "without `timeout server`"] {
+        changes(&none.report, words);
+    }
+}
+
+#[test]
+fn heads_have_the_bounds_of_haproxy() {
+    let global = "global\n tune.bufsize 65536\n tune.http.maxhdr 200\n";
+    let large = converted(&format!("{global}listen l\n mode http\n bind :80\n server a 10.0.0.1:80\n"));
+    has(&large, "limits = { headers = \"64KiB\", header_count = 200 }");
+}
+
+#[test]
+fn lines_that_an_expression_replaces_are_set() {
+    let front =
+        haproxy(" http-request replace-header X-Key ^a(.*) b\n http-request replace-header X-Two (.*) x-\\1", "");
+    has(&front, "when = { header = { X-Key = { regex =");
+    has(&front, "set = { X-Two = \"x-{header.X-Two}\" }");
+    let back = haproxy(" use_backend a", " http-response replace-header Server (.*) none");
+    has(&back, "set = { Server = \"none\" }");
+    let slash = haproxy(" redirect prefix / drop-query append-slash if !{ path_end / } { path_beg /d }", "");
+    has(&slash, "redirect = { to = \"/{path|after(/)}/\" }");
+}
+
+#[test]
 fn a_prefix_without_a_slash_stays_one_of_text() {
     has(&haproxy(" use_backend a if { path_beg /api }", ""), "match = { starts_with = \"/api\" }");
     has(&haproxy(" use_backend a if { path_beg /api/ }", ""), "match = { starts_with = \"/api/\" }");
@@ -187,7 +253,7 @@ fn lines_of_templates_are_named() {
         has(&template, "10.0.0.1:80");
     }
     let environment = converted("server { listen ${PORT}; location / { proxy_pass http://${BACKEND}; } }");
-    has(&environment, "bind = [\"[::]:${PORT}\"]");
+    has(&environment, "bind = [\"0.0.0.0:${PORT}\"]");
     has(&environment, "${BACKEND}:80");
 }
 
@@ -360,4 +426,26 @@ fn weights_of_traefik_and_caddy_keep_their_shares() {
     );
     has(&caddy, "weight = 32768");
     changes(&caddy.report, "weights above 65535 are made smaller");
+}
+
+#[test]
+fn a_rewrite_of_nginx_finds_locations_within_expressions() {
+    let inner = "location ~ ^/static/ { return 302 http://b.test$uri; } return 204;";
+    let css = nginx(&format!("rewrite ^/admin /static/a.css last; location ~* \\.css$ {{ {inner} }}"));
+    has(&css, "match = { search = \"^/admin\" }\nredirect = { status = 302, to = \"http://b.test/static/a.css\" }");
+}
+
+#[test]
+fn an_empty_if_of_nginx_ends_the_settings_of_the_if_before() {
+    let ifs = "if ($arg_q) { add_header X-A b; } if ($http_x) { }";
+    let both = nginx(&format!("location / {{ {ifs} add_header X-C d; proxy_pass http://a; }}"));
+    assert_eq!(both.toml.matches("use = [\"fields\"]").count(), 2, "{}", both.toml);
+}
+
+#[test]
+fn a_host_of_the_server_itself_is_tried_before_its_paths() {
+    let own = "server_name a.test; if ($host = a.test) { return 302 https://b.test; } location /api { return 403; }";
+    let two = converted(&format!("http {{ server {{ listen 80; return 204; }} server {{ listen 80; {own} }} }}"));
+    let first = two.toml.split("[[route]]").find(|route| route.contains("\"/api\"")).unwrap_or_default();
+    assert!(first.contains("https://b.test") || first.is_empty(), "{}", two.toml);
 }

@@ -106,7 +106,7 @@ pub fn of_responses(levels: &[&Fields]) -> ResponseHeaders {
 }
 
 impl Fields {
-    /// Removes these fields.
+    /// The removal of these fields, with no other change.
     pub fn without(names: &[Arc<str>]) -> Fields {
         Fields { remove: names.to_vec(), entries: Vec::new() }
     }
@@ -126,6 +126,10 @@ impl Fields {
         if values.is_empty() && option.flag("keep_empty_value") {
             return Err(format!("{name:?}: a field without a value is not sent"));
         }
+        // Envoy skips an empty value.
+        if values.is_empty() {
+            return Ok(());
+        }
         let depends = |entry: &Entry| entry.if_present.is_some();
         let entry = Entry { name: name.into(), values, overwrites, if_present };
         let mut same = self.entries.iter().filter(|other| other.name.eq_ignore_ascii_case(name)).peekable();
@@ -134,6 +138,16 @@ impl Fields {
         }
         self.entries.push(entry);
         Ok(())
+    }
+
+    /// Fields of requests that values depend on.
+    pub fn reads(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().flat_map(|entry| &entry.values).flat_map(|value| &value.when).map(|(name, _)| &**name)
+    }
+
+    /// True if a field is removed, added or overwritten.
+    pub fn changes(&self, name: &str) -> bool {
+        self.remove.iter().chain(self.entries.iter().map(|entry| &entry.name)).any(|of| of.eq_ignore_ascii_case(name))
     }
 
     /// True if no change depends on a field.

@@ -17,17 +17,16 @@ use std::time::Duration;
 /// Listener filters that only detect the properties that filter chains match.
 const FINDERS: [&str; 2] = ["TlsInspector", "HttpInspector"];
 
-/// Types of filters of a chain that refuse clients, or change where their bytes go: a chain is not used without them.
-const GUARDS: [&str; 9] = [
-    ".rbac.",
-    ".ext_authz.",
-    ".client_ssl_auth.",
-    ".ext_proc.",
-    ".wasm.",
-    ".golang.",
-    ".dynamic_modules.",
-    ".sni_cluster.",
-    "ExtensionWithMatcher",
+/// Types of filters of a chain that refuse no client, and leave bytes as they are. A chain is not used without others.
+const OPEN_FILTERS: [&str; 8] = [
+    ".kafka_broker.",
+    ".mongo_proxy.",
+    ".mysql_proxy.",
+    ".set_filter_state.",
+    ".zookeeper_proxy.",
+    "MetadataExchange",
+    "stats.PluginConfig",
+    ".thrift_to_metadata.",
 ];
 
 /// A `Listener`, with the requests or sessions of its filter chains.
@@ -170,7 +169,7 @@ fn read(
                 listener.mode = Mode::Tcp;
                 proxy(inner)
             }
-            _ if to.is_none() && GUARDS.iter().any(|word| config.kind.contains(word)) => {
+            _ if to.is_none() && !OPEN_FILTERS.iter().any(|word| config.kind.contains(word)) => {
                 return Err(place("it may refuse clients, and has no counterpart".to_owned()));
             }
             _ => Err("it has no counterpart".to_owned()),

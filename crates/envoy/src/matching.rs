@@ -1,9 +1,9 @@
 //! `match` of a route as a match of a plan.
 
 use crate::node::Node;
-use crate::values::{add, escaped, exclude, meets, present, regex_condition, text_condition};
+use crate::pairs::{braced, whole};
+use crate::values::{add, escaped, exclude, fits, meets, present, regex_condition, text_condition};
 use evenkeel_config::plan::{Criteria, Expected, HostPattern, Match, PathPattern, Scheme, compile_regex};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Content types of gRPC, to which Envoy's `grpc` of a match looks.
@@ -22,10 +22,11 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
         let name = query.text("name").unwrap_or_default();
         let expected = match query.node("string_match") {
             Some(text) => text_condition(text).map_err(|why| format!("query_parameters {name:?}: {why}"))?,
-            None => {
-                query.number("present_match");
-                present(true)
+            None if query.has("present_match") && !query.flag("present_match") => {
+                exclude(&mut matching.not.query, name, present(true))?;
+                continue;
             }
+            None => present(true),
         };
         add(&mut matching.criteria.query, name, expected)?;
     }
@@ -45,6 +46,12 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
         if share < 1.0 {
             return Err("runtime_fraction: a match takes all requests or none".to_owned());
         }
+    }
+    if let Some(text) = whole(&matching.path) {
+        if !matching.criteria.of_path().all(|(regex, extent)| fits(regex, extent, &text)) {
+            return Err(format!("the path {text:?} does not meet the other conditions"));
+        }
+        matching.criteria.search = None;
     }
     Ok(matching)
 }
@@ -111,14 +118,6 @@ fn is_plain(text: &str) -> Result<bool, String> {
     Ok(!text.contains(['*', '(', ')', '^', '$', '~', '\\']))
 }
 
-/// Text with the braces doubled that would be parameters.
-pub fn braced(text: &str) -> Cow<'_, str> {
-    match text.contains(['{', '}']) {
-        true => text.replace('{', "{{").replace('}', "}}").into(),
-        false => text.into(),
-    }
-}
-
 /// Adds a condition on a field.
 ///
 /// # Errors
@@ -151,7 +150,11 @@ fn field(
 ) -> Result<(), String> {
     let Match { criteria, not, .. } = matching;
     if let Some(is_there) = expected.present {
-        return add(&mut criteria.headers, name, present(is_there != is_inverted));
+        // A negated criterion makes a match hardly more specific.
+        return match is_there != is_inverted {
+            true => add(&mut criteria.headers, name, present(true)),
+            false => exclude(&mut not.headers, name, present(true)),
+        };
     }
     let fits_empty = missing_is_empty && meets(&expected, "");
     match is_inverted {
@@ -232,6 +235,38 @@ fn header_value(node: &Node<'_>) -> Result<Expected, String> {
         true => Err("range_match: a range of numbers is not a condition of routes".to_owned()),
         // Without any of them the field has to be there.
         false => Ok(present(!node.has("present_match") || node.flag("present_match"))),
+    }
+}
+
+/// A domain with a wildcard that no host pattern has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OddDomain {
+    /// `a.*`, with the text before the star.
+    Start(String),
+    /// `*-a.test`, with the text behind the star.
+    End(String),
+}
+
+impl OddDomain {
+    /// Reads a domain; `None` if it is not one of these.
+    pub fn of(domain: &str) -> Option<OddDomain> {
+        let domain = domain.to_ascii_lowercase();
+        let is_text = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        match (domain.strip_suffix('*'), domain.strip_prefix('*')) {
+            (Some(start), _) if !start.is_empty() && is_text(start) => Some(OddDomain::Start(start.to_owned())),
+            (_, Some(end)) if !end.is_empty() && is_text(end) => Some(OddDomain::End(end.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Value of `Host` with one of these domains, whatever its port.
+    pub fn expected(all: &[&OddDomain]) -> Expected {
+        let each = all.iter().map(|domain| match domain {
+            OddDomain::Start(text) => format!("{}[^:]+", escaped(text)),
+            OddDomain::End(text) => format!("[^:]+{}", escaped(text)),
+        });
+        let regex = format!("(?i:{})(?::[0-9]*)?", each.collect::<Vec<_>>().join("|"));
+        Expected { regex: Some(regex.into()), ..Expected::default() }
     }
 }
 

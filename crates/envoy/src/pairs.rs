@@ -1,6 +1,5 @@
-//! How two matches of a plan stand to each other: nested, apart, or with requests in common. See [`both`].
+//! Relations of two matches of a plan: nested, apart, or with requests in common. See [`both`].
 
-use crate::matching::braced;
 use crate::values::{Named, add, are_disjoint, exclude, fits, implies};
 use evenkeel_config::plan::{Cidr, Criteria, Match, PathPattern};
 use std::borrow::Cow;
@@ -87,6 +86,14 @@ pub fn whole(path: &PathPattern) -> Option<Cow<'_, str>> {
         }
         PathPattern::Pattern(text) => Some(text.into()),
         _ => None,
+    }
+}
+
+/// Text with the braces doubled that would be parameters.
+pub fn braced(text: &str) -> Cow<'_, str> {
+    match text.contains(['{', '}']) {
+        true => text.replace('{', "{{").replace('}', "}}").into(),
+        false => text.into(),
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::action::{Acting, To};
 use crate::cluster::Cluster;
 use crate::listener::{ChainTo, Idle, ListenerResource};
+use crate::matching::OddDomain;
 use crate::names;
 use crate::route::{PlannedRoute, RouteConfiguration, VirtualHost};
-use evenkeel_config::plan::{Action, HashKey, HostPattern, Listener, Match, Pool, Respond, Route, Split};
+use crate::values::{add, exclude};
+use evenkeel_config::plan::{Action, Expected, HashKey, HostPattern, Listener, Match, Pool, Respond, Route, Split};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -124,32 +126,44 @@ fn uses(in_use: &InUse) -> Vec<Use<'_>> {
 impl<'a> Making<'a> {
     fn add(&mut self, used: &Use<'a>) {
         let is_wide = |host: &Arc<VirtualHost>| {
-            host.is_for_all || host.domains.iter().any(|domain| matches!(domain, HostPattern::Wildcard(_)))
+            host.is_for_all
+                || !host.odd.is_empty()
+                || host.domains.iter().any(|domain| matches!(domain, HostPattern::Wildcard(_)))
         };
         let has_wide = used.routes.hosts.iter().any(is_wide);
         for host in &used.routes.hosts {
-            for hosts in hosts(host, used.hosts) {
+            for place in places(host, used) {
                 for route in &host.routes {
-                    self.route(used, host, &hosts, route);
+                    self.route(used, host, &place, route);
                 }
                 // A request belongs to a single virtual host, even if that host has no route for it.
-                if has_wide && !hosts.is_empty() && !host.takes_all() {
+                if has_wide && !place.is_everything() && !host.takes_all() {
                     let name = self.name(&format!("{}/{}/(none)", used.name, host.name));
-                    let matching = Match { hosts, ..Match::all() };
-                    let route = Route { name, listeners: used.listeners.clone(), matching, ..nothing() };
+                    let matching = place.matching(&Match::all()).unwrap_or_default();
+                    // A condition on the host may make it as specific as a route.
+                    let has_condition = place.odd.is_some() || place.not.is_some();
+                    let order = if has_condition { u32::MAX } else { 0 };
+                    let route = Route { name, listeners: used.listeners.clone(), matching, order, ..nothing() };
                     self.routes.push(Piece { of: format!("{}/{}", used.of, host.name).into(), value: route });
                 }
             }
         }
     }
 
-    fn route(&mut self, used: &Use<'a>, host: &'a VirtualHost, hosts: &[HostPattern], planned: &'a PlannedRoute) {
+    fn route(&mut self, used: &Use<'a>, host: &'a VirtualHost, place: &Place, planned: &'a PlannedRoute) {
         let acting: &'a Acting = &planned.acting;
         let name = self.name(&format!("{}/{}/{}", used.name, host.name, planned.label));
         let of: Arc<str> = format!("{}/{}/{}", used.of, host.name, planned.label).into();
-        let matching = Match { hosts: hosts.to_vec(), ..planned.matching.clone() };
-        let mut route =
-            Route { name, listeners: used.listeners.clone(), matching, order: planned.order, ..acting.route.clone() };
+        let (listeners, order) = (used.listeners.clone(), planned.order);
+        let Ok(matching) = place.matching(&planned.matching) else {
+            // Conditions on the host that no single match can hold.
+            let matching = place.matching(&Match::all()).unwrap_or_default();
+            let action = Action::Respond(Respond { status: 403, ..Respond::default() });
+            self.routes
+                .push(Piece { of, value: Route { name, listeners, matching, order, action, ..Route::default() } });
+            return;
+        };
+        let mut route = Route { name, listeners, matching, order, ..acting.route.clone() };
         if let (Some(idle), true) = (used.idle, acting.route.timeouts.idle == Route::default().timeouts.idle) {
             route.timeouts.idle = idle;
         }
@@ -269,6 +283,61 @@ fn split(all: &[(String, u32)], key: Option<&HashKey>) -> Action {
     Action::Split(Split { weights, key: key.cloned() })
 }
 
+/// Hosts of the requests of a virtual host.
+#[derive(Default)]
+struct Place {
+    hosts: Vec<HostPattern>,
+    /// Domains that no host pattern has.
+    odd: Option<Expected>,
+    /// Domains of this kind that other virtual hosts have.
+    not: Option<Expected>,
+}
+
+impl Place {
+    /// True if every request is there.
+    fn is_everything(&self) -> bool {
+        self.hosts.is_empty() && self.odd.is_none() && self.not.is_none()
+    }
+
+    /// The match of requests that are there.
+    ///
+    /// # Errors
+    /// Conditions on the host that a single match cannot hold.
+    fn matching(&self, of: &Match) -> Result<Match, String> {
+        let mut matching = Match { hosts: self.hosts.clone(), ..of.clone() };
+        if let Some(odd) = &self.odd {
+            add(&mut matching.criteria.headers, "host", odd.clone())?;
+        }
+        if let Some(not) = &self.not {
+            exclude(&mut matching.not.headers, "host", not.clone())?;
+        }
+        Ok(matching)
+    }
+}
+
+/// Places of a virtual host at a filter chain: one for each kind of route that it needs. Envoy prefers a whole domain,
+/// then `*-a.test` and `*.test`, then `a.*`.
+fn places(host: &VirtualHost, used: &Use<'_>) -> Vec<Place> {
+    let others = || used.routes.hosts.iter().filter(|other| other.name != host.name).flat_map(|other| &other.odd);
+    let expected = |all: Vec<&OddDomain>| (!all.is_empty()).then(|| OddDomain::expected(&all));
+    let mut all = Vec::new();
+    for hosts in hosts(host, used.hosts) {
+        let is_wide = |host: &HostPattern| matches!(host, HostPattern::Wildcard(_));
+        let not = match host.is_for_all && (hosts.is_empty() || !used.hosts.is_empty()) {
+            true => expected(others().collect()),
+            false if hosts.iter().any(is_wide) => {
+                expected(others().filter(|other| matches!(other, OddDomain::End(_))).collect())
+            }
+            false => None,
+        };
+        all.push(Place { hosts, odd: None, not });
+    }
+    if !host.odd.is_empty() {
+        all.push(Place { hosts: used.hosts.to_vec(), odd: expected(host.odd.iter().collect()), not: None });
+    }
+    all
+}
+
 /// Hosts of a virtual host at a filter chain: a list for each kind of route that it needs. An empty list means any
 /// host.
 fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
@@ -318,7 +387,13 @@ mod tests {
     fn host(name: &str, domains: &[HostPattern], is_for_all: bool, acting: &Acting) -> Arc<VirtualHost> {
         let matching = Match { path: evenkeel_config::plan::PathPattern::StartsWith("/x".into()), ..Match::all() };
         let route = PlannedRoute { label: "0".into(), matching, order: 0, acting: Arc::new(acting.clone()) };
-        Arc::new(VirtualHost { name: name.into(), domains: domains.to_vec(), is_for_all, routes: vec![route] })
+        Arc::new(VirtualHost {
+            name: name.into(),
+            domains: domains.to_vec(),
+            odd: Vec::new(),
+            is_for_all,
+            routes: vec![route],
+        })
     }
 
     fn in_use(hosts: Vec<Arc<VirtualHost>>, listeners: &[&str]) -> InUse {

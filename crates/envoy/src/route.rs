@@ -2,10 +2,10 @@
 
 use crate::action::{Acting, Inherited, To, action, answering};
 use crate::headers::{self, Changes, Fields};
-use crate::matching::{host, matching, path_alone};
+use crate::matching::{OddDomain, host, matching, path_alone};
 use crate::node::Node;
 use crate::order::settle;
-use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
+use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Respond, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub struct VirtualHost {
     pub name: String,
     /// Domains other than `*`.
     pub domains: Vec<HostPattern>,
+    /// Domains with other wildcards.
+    pub odd: Vec<OddDomain>,
     /// True if `*` is among them.
     pub is_for_all: bool,
     pub routes: Vec<PlannedRoute>,
@@ -70,14 +72,17 @@ impl RouteConfiguration {
                 let all = read.domains.iter().map(|domain| Some(domain.clone())).chain(read.is_for_all.then_some(None));
                 for domain in all {
                     let shown = domain.as_ref().map_or_else(|| "*".to_owned(), ToString::to_string);
-                    if let Some(other) = domains.insert(domain, read.name.clone()) {
+                    if let Some(other) = domains.get(&domain) {
                         return Err(format!("{other:?} has the domain {shown:?} too"));
                     }
                 }
                 Ok(read)
             });
             let place = |why: String| format!("virtual_hosts {:?}: {why}", host.text("name").unwrap_or_default());
-            hosts.extend(host.part(read).map_err(place)?.map(Arc::new));
+            let read = host.part(read).map_err(place)?.unwrap_or_else(|| refusing(host, &domains));
+            let all = read.domains.iter().map(|domain| Some(domain.clone())).chain(read.is_for_all.then_some(None));
+            all.for_each(|domain| drop(domains.insert(domain, read.name.clone())));
+            hosts.push(Arc::new(read));
         }
         Ok(RouteConfiguration { name, hosts })
     }
@@ -127,24 +132,14 @@ struct Around<'c> {
 }
 
 fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> Result<VirtualHost, String> {
-    let name = node.text("name").unwrap_or_default().to_owned();
-    let mut hosts = Vec::new();
+    let mut bare = bare(node);
     for domain in node.texts("domains") {
-        match host(domain) {
-            Ok(host) => hosts.push(host),
-            Err(why) => node.without(why)?,
+        if let (Err(why), None) = (host(domain), OddDomain::of(domain)) {
+            node.without(why)?;
         }
     }
-    if hosts.is_empty() {
+    if bare.domains.is_empty() && bare.odd.is_empty() && !bare.is_for_all {
         return Err("it has no domains".to_owned());
-    }
-    let is_for_all = hosts.contains(&None);
-    let mut domains = Vec::new();
-    for domain in hosts.into_iter().flatten() {
-        // Domains that differ only in their port are the same host here.
-        if !domains.contains(&domain) {
-            domains.push(domain);
-        }
     }
     let changes = Changes::of(node)?;
     let own: Vec<_> = node.nodes("request_mirror_policies").collect();
@@ -164,7 +159,14 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
         let label = named.map_or_else(|| position.to_string(), str::to_owned);
         let read = one(route, &changes, around, &inherited);
         let read = route.part(read).map_err(|why| format!("routes {label:?}: {why}"))?;
-        let Some((matching, acting)) = read else { continue };
+        let Some((mut matching, mut acting)) = read else { continue };
+        if !bare.odd.is_empty() && matching.criteria.headers.iter().any(|(name, _)| &**name == "host") {
+            route.without(
+                "its condition on the host cannot be joined with the domain: its requests are refused".into(),
+            )?;
+            matching.criteria.headers.retain(|(name, _)| &**name != "host");
+            acting = refused();
+        }
         matches.push(matching);
         nodes.push(route);
         routes.push((label.into(), Arc::new(acting)));
@@ -178,10 +180,10 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
         nodes[position].differs("earlier routes take all its requests");
     }
     let mut fitting = Vec::new();
-    for (mut matching, position) in settled {
+    for (matching, position) in settled {
         let mut acting = routes[position].1.clone();
-        if let Some(prefix) = acting.prefix.clone()
-            && let Err(why) = prefix.apply(Arc::make_mut(&mut acting), &mut matching)
+        if acting.prefix.is_some()
+            && let Err(why) = Arc::make_mut(&mut acting).replace_prefix(&matching)
         {
             nodes[position].without(why)?;
             continue;
@@ -200,7 +202,39 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
         let order = u32::try_from(if is_unique { position } else { before }).unwrap_or(u32::MAX);
         PlannedRoute { label, matching, order, acting }
     });
-    Ok(VirtualHost { name, domains, is_for_all, routes: planned.collect() })
+    bare.routes = planned.collect();
+    Ok(bare)
+}
+
+/// A virtual host with its domains alone.
+fn bare(node: &Node<'_>) -> VirtualHost {
+    let name = node.text("name").unwrap_or_default().to_owned();
+    let (mut domains, mut odd, mut is_for_all) = (Vec::new(), Vec::new(), false);
+    for domain in node.texts("domains") {
+        match host(domain) {
+            Ok(None) => is_for_all = true,
+            // Domains that differ only in their port are the same host here.
+            Ok(Some(host)) if !domains.contains(&host) => domains.push(host),
+            Ok(Some(_)) => {}
+            Err(_) => odd.extend(OddDomain::of(domain)),
+        }
+    }
+    VirtualHost { name, domains, odd, is_for_all, routes: Vec::new() }
+}
+
+/// A virtual host that refuses all requests, as it was left out: no other may have them. `taken`: domains of others.
+fn refusing(node: &Node<'_>, taken: &BTreeMap<Option<HostPattern>, String>) -> VirtualHost {
+    let mut host = bare(node);
+    host.domains.retain(|domain| !taken.contains_key(&Some(domain.clone())));
+    host.is_for_all &= !taken.contains_key(&None);
+    let (label, acting) = ("(left out)".into(), Arc::new(refused()));
+    host.routes = vec![PlannedRoute { label, matching: Match::all(), order: 0, acting }];
+    host
+}
+
+/// The action of a route whose requests get a 403.
+fn refused() -> Acting {
+    answering(Action::Respond(Respond { status: 403, ..Respond::default() }))
 }
 
 /// True for a route that answers with an error.
@@ -215,7 +249,7 @@ fn one(
     inherited: &Inherited<'_, '_>,
 ) -> Result<(Match, Acting), String> {
     let of_match = node.node("match").ok_or("it has no match")?;
-    let found = match of_match.whole(matching(of_match)) {
+    let mut found = match of_match.whole(matching(of_match)) {
         Ok(found) => found,
         // Requests that Envoy may refuse are refused.
         Err(why) if node.is_of_file() && refuses(node) => {
@@ -224,13 +258,22 @@ fn one(
         }
         Err(why) => return Err(format!("match: {why}")),
     };
-    let mut acting = action(node, of_match, &found, inherited)?;
+    // Later routes must not get the requests of a route that is left out.
+    let read = action(node, of_match, &found, inherited);
+    let Some(mut acting) = node.part(read)? else { return Ok((found, refused())) };
+    if let (To::Answer(_), Some(prefix)) = (&acting.to, &acting.prefix) {
+        prefix.find_rest(&mut found)?;
+    }
     let own = Changes::of(node)?;
     let mut levels = [&own, of_host, around.whole];
     if around.specific_wins {
         levels.reverse();
     }
     let [first, second, third] = levels;
+    let read = levels.iter().flat_map(|level| level.response.reads());
+    if let Some(name) = read.into_iter().find(|name| levels.iter().any(|level| level.request.changes(name))) {
+        node.without(format!("response_headers_to_add: the value of {name:?} is the client's, without the changes"))?;
+    }
     let filters = &mut acting.route.filters;
     let of_requests = [around.internal, &first.request, &second.request, &third.request];
     filters.request_headers = headers::of_requests(&of_requests);

@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Line};
 use evenkeel_config::Files;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +34,12 @@ impl Directive {
         self.words.get(at..).unwrap_or_default()
     }
 
+    /// True if the block of an import has a place in it.
+    fn takes_block(&self) -> bool {
+        self.words.first().is_some_and(|word| word.starts_with("{block"))
+            || self.block.iter().any(Directive::takes_block)
+    }
+
     /// Settles it and everything in it that is not settled as left out with a change.
     pub fn lost(&self, reason: &str, todo: &str, ledger: &mut Ledger) {
         if !ledger.is_settled(self.line) {
@@ -57,16 +63,24 @@ pub(super) fn read(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut 
         files,
         folder: Path::new(&**file).parent().map(Path::to_path_buf).unwrap_or_default(),
         snippets: BTreeMap::new(),
+        used: BTreeSet::new(),
         directives: 0,
         ledger,
     };
-    reader.text(text, file, 0)
+    let all = reader.text(text, file, 0);
+    let used = reader.used;
+    for (_, snippet) in reader.snippets.into_iter().filter(|(name, _)| !used.contains(name)) {
+        snippet.iter().for_each(|directive| directive.dropped("no site imports it", reader.ledger));
+    }
+    all
 }
 
 struct Reader<'r> {
     files: &'r dyn Files,
     folder: PathBuf,
     snippets: BTreeMap<String, Vec<Directive>>,
+    /// Names of the snippets that are imported.
+    used: BTreeSet<String>,
     directives: usize,
     ledger: &'r mut Ledger,
 }
@@ -131,32 +145,94 @@ impl Reader<'_> {
     fn import(&mut self, directive: &Directive, depth: usize) -> Vec<Directive> {
         let (name, line) = (directive.word(1), directive.line);
         if let Some(snippet) = self.snippets.get(name) {
-            self.directives += snippet.len();
-            match directive.words.len() > 2 {
-                true => {
-                    self.ledger.changes(line, "arguments of snippets are not filled in", "write the snippet in place")
-                }
-                false => self.ledger.carried(line),
+            let snippet = snippet.clone();
+            self.used.insert(name.to_string());
+            self.ledger.carried(line);
+            let filled = self.filled(&snippet, directive.from(2), &directive.block);
+            if !snippet.iter().any(Directive::takes_block) {
+                let reason = "the snippet has no place for a block";
+                directive.block.iter().for_each(|inner| inner.dropped(reason, self.ledger));
             }
-            return snippet.clone();
+            return filled;
         }
-        let path = self.folder.join(name);
-        let text = self.files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        match text.filter(|_| depth < DEPTH && !name.contains('*')) {
-            Some(text) => {
+        let paths = self.paths(name);
+        let texts: Option<Vec<(PathBuf, String)>> = paths
+            .into_iter()
+            .map(|path| Some((path.clone(), String::from_utf8(self.files.read(&path).ok()?).ok()?)))
+            .collect();
+        match texts.filter(|_| depth < DEPTH) {
+            Some(texts) => {
                 self.ledger.carried(line);
-                self.text(&text, &path.display().to_string().into(), depth + 1)
+                let mut all = Vec::new();
+                for (path, text) in texts {
+                    all.extend(self.text(&text, &path.display().to_string().into(), depth + 1));
+                }
+                self.filled(&all, directive.from(2), &directive.block)
             }
             None => {
-                self.ledger.decide(
-                    line,
-                    format!("{name} cannot be read here"),
-                    "convert on the machine that has it, file by file",
+                let reason = format!(
+                    "{name} cannot be read here, and may be what protects these requests: all clients are refused"
                 );
-                Vec::new()
+                self.ledger.decide(line, reason, "convert on the machine that has it, file by file");
+                // It stays, as a directive that is not known.
+                vec![directive.clone()]
             }
         }
     }
+
+    /// Files of an import: a name, or a pattern with a single star in its last part.
+    fn paths(&self, name: &str) -> Vec<PathBuf> {
+        let path = self.folder.join(name);
+        let (Some(folder), Some((start, end))) =
+            (path.parent(), path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('*')))
+        else {
+            return vec![path];
+        };
+        let mut names = self.files.list(folder).unwrap_or_default();
+        names.retain(|name| name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end));
+        names.sort();
+        // A pattern that no file has imports nothing, unless the folder is missing.
+        match names.is_empty() && self.files.list(folder).is_err() {
+            true => vec![path],
+            false => names.into_iter().map(|name| folder.join(name)).collect(),
+        }
+    }
+
+    /// Directives of a snippet, with the arguments and the block of its import.
+    fn filled(&mut self, all: &[Directive], arguments: &[String], block: &[Directive]) -> Vec<Directive> {
+        let mut out = Vec::new();
+        for directive in all {
+            self.directives += 1;
+            if self.directives > DIRECTIVES {
+                break;
+            }
+            if directive.words == ["{block}"] {
+                self.ledger.carried(directive.line);
+                out.extend(block.iter().cloned());
+                continue;
+            }
+            let mut words = Vec::new();
+            for word in &directive.words {
+                match word.as_str() {
+                    "{args[:]}" | "{args.*}" => words.extend(arguments.iter().cloned()),
+                    _ => words.push(with_arguments(word, arguments)),
+                }
+            }
+            let inner = self.filled(&directive.block, arguments, block);
+            out.push(Directive { line: directive.line, words, block: inner });
+        }
+        out
+    }
+}
+
+/// A word with the arguments of an import in place of `{args[0]}` and `{args.0}`. A missing argument stays.
+fn with_arguments(word: &str, arguments: &[String]) -> String {
+    if !word.contains("{args") {
+        return word.to_string();
+    }
+    arguments.iter().enumerate().fold(word.to_string(), |word, (n, argument)| {
+        word.replace(&format!("{{args[{n}]}}"), argument).replace(&format!("{{args.{n}}}"), argument)
+    })
 }
 
 fn skip(lines: &[(usize, Vec<String>)], at: &mut usize) {

@@ -1,15 +1,11 @@
 //! Matchers: `/path*`, and the matchers that `@name` stands for, as alternatives of conditions.
 
 use super::lexer::Directive;
-use super::step::When;
+use super::step::{When, and, negated};
 use crate::expression;
 use crate::ledger::Ledger;
-
-use crate::model::{Apart, Cond, Key, Match, Test, escape};
+use crate::model::{Cond, Key, Match, Test, escape};
 use std::collections::BTreeMap;
-
-/// Most alternatives of a matcher.
-const ALTERNATIVES: usize = 64;
 
 /// Named matchers of a site.
 pub(super) type Named = BTreeMap<String, Matcher>;
@@ -21,8 +17,19 @@ pub(super) struct Matcher {
     path: usize,
 }
 
-/// Reads the named matchers among the directives of a site, which is guarded if it refuses some requests.
-pub(super) fn named(directives: &[Directive], above: &Named, is_guarded: bool, ledger: &mut Ledger) -> Named {
+/// Facts of a site that decide how its matchers are written.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    /// True if the site refuses some requests.
+    pub is_guarded: bool,
+    /// True if the address that connects is the client's.
+    pub has_remote: bool,
+    /// True if the client's address is known.
+    pub has_client: bool,
+}
+
+/// Reads the named matchers among the directives of a site.
+pub(super) fn named(directives: &[Directive], above: &Named, reading: Reading, ledger: &mut Ledger) -> Named {
     let mut named = above.clone();
     for directive in directives.iter().filter(|directive| directive.name().starts_with('@')) {
         let inline = Directive { line: directive.line, words: directive.from(1).to_vec(), block: Vec::new() };
@@ -33,7 +40,7 @@ pub(super) fn named(directives: &[Directive], above: &Named, is_guarded: bool, l
         ledger.carried(directive.line);
         let paths: Vec<&String> = rows.iter().filter(|row| row.name() == "path").flat_map(|row| row.from(1)).collect();
         let path = if let [one] = paths.as_slice() { one.len() } else { 0 };
-        named.insert(directive.name().to_string(), Matcher { when: all(&rows, is_guarded, ledger), path });
+        named.insert(directive.name().to_string(), Matcher { when: all(&rows, reading, ledger), path });
     }
     named
 }
@@ -68,7 +75,7 @@ pub(super) fn of<'d>(directive: &'d Directive, named: &Named) -> (When, &'d [Str
 const JOINED: [&str; 5] = ["path", "host", "method", "remote_ip", "client_ip"];
 
 /// Conditions that must all hold.
-fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
+fn all(rows: &[&Directive], reading: Reading, ledger: &mut Ledger) -> When {
     let mut out = When::always();
     let mut seen: Vec<String> = Vec::new();
     let rows = &unreplaced(rows, ledger);
@@ -97,7 +104,7 @@ fn all(rows: &[&Directive], is_guarded: bool, ledger: &mut Ledger) -> When {
                 ledger.carried(other.line);
             }
         }
-        match one(&joined, is_guarded, ledger).and_then(|(theirs, is_exact)| Ok((and(&out.any, &theirs)?, is_exact))) {
+        match one(&joined, reading, ledger).and_then(|(theirs, is_exact)| Ok((and(&out.any, &theirs)?, is_exact))) {
             Ok((both, is_exact)) => {
                 ledger.carried(row.line);
                 out = When { any: both, is_exact: is_exact && out.is_exact };
@@ -131,19 +138,6 @@ fn unreplaced<'d>(rows: &[&'d Directive], ledger: &mut Ledger) -> Vec<&'d Direct
     kept
 }
 
-/// Every pair of alternatives that some request fulfils.
-pub(super) fn and(ours: &[Match], theirs: &[Match]) -> Result<Vec<Match>, String> {
-    let mut out = Vec::new();
-    for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
-        match a.and(b) {
-            Ok(both) => out.push(both),
-            Err(Apart::Never) => {}
-            Err(Apart::Unwritable) => return Err("its conditions do not fit into one match".to_string()),
-        }
-    }
-    if out.len() > ALTERNATIVES { Err("it has too many alternatives".to_string()) } else { Ok(out) }
-}
-
 fn path_match(path: &str) -> Match {
     let path = &*path.to_ascii_lowercase();
     let stars = path.matches('*').count();
@@ -165,9 +159,13 @@ fn path_match(path: &str) -> Match {
 }
 
 /// Alternatives of a row: a request matches if any of them holds.
-fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Match>, bool), String> {
+fn one(row: &Directive, reading: Reading, ledger: &mut Ledger) -> Result<(Vec<Match>, bool), String> {
     let values = row.from(1);
     let first = row.word(1);
+    let is_plain = matches!(row.name(), "path" | "host" | "method" | "header" | "query" | "remote_ip" | "client_ip");
+    if is_plain && values.iter().any(|value| value.contains('{')) {
+        return Err("it has a placeholder".to_string());
+    }
     let is = |cond: Cond| Ok((vec![Match::of([cond])], true));
     let each = |conds: Vec<Cond>| Ok((conds.into_iter().map(|cond| Match::of([cond])).collect(), true));
     match row.name() {
@@ -193,12 +191,13 @@ fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Ma
                 })
                 .collect(),
         ),
+        "remote_ip" if !reading.has_remote => Err("the proxy in front is the address that connects".to_string()),
+        "client_ip" if !reading.has_client => Err("which proxies in front are trusted is not known".to_string()),
+        "remote_ip" if values.iter().any(|value| value == "forwarded") => {
+            Err("the address is the one that a field of the client names".to_string())
+        }
         "remote_ip" | "client_ip" => {
-            let private = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "fd00::/8", "::1"];
-            let nets = values.iter().filter(|value| *value != "forwarded").flat_map(|value| match value.as_str() {
-                "private_ranges" => private.map(str::to_string).to_vec(),
-                net => vec![net.to_string()],
-            });
+            let nets = values.iter().flat_map(|value| networks(value));
             is(Cond::one_of(Key::Client, nets))
         }
         "protocol" if matches!(first, "http" | "https") => is(Cond::one_of(Key::Scheme, [first])),
@@ -211,7 +210,7 @@ fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Ma
             let regex = expression::whole(regex, false);
             if regex.bytes().any(|byte| byte.is_ascii_alphabetic()) && !regex.starts_with("(?i)") {
                 // In Caddy, letters of paths have a case in expressions alone.
-                if is_guarded {
+                if reading.is_guarded {
                     return Err("its expression matches letters in one case only, and paths here have none".to_string());
                 }
                 ledger.changes(
@@ -231,19 +230,32 @@ fn one(row: &Directive, is_guarded: bool, ledger: &mut Ledger) -> Result<(Vec<Ma
             let inline = Directive { line: row.line, words: values.to_vec(), block: Vec::new() };
             let inline = Directive { block: if values.is_empty() { Vec::new() } else { row.block.clone() }, ..inline };
             let rows: Vec<&Directive> = if values.is_empty() { row.block.iter().collect() } else { vec![&inline] };
-            let inner = all(&rows, is_guarded, ledger);
+            let inner = all(&rows, reading, ledger);
             if !inner.is_exact {
                 return Err("what it negates cannot be written".to_string());
             }
-            let none = inner.any.iter().try_fold(vec![Match::default()], |out, matching| {
-                let negated: Vec<Match> =
-                    matching.conds.iter().map(|cond| Match::of([cond.clone().negate()])).collect();
-                and(&out, &negated)
-            })?;
-            Ok((none, true))
+            Ok((negated(&inner.any)?, true))
         }
+        "expression" => written(&values.join(" "), row, reading, ledger),
+        text if row.words.len() == 1 && text.contains(['(', '=', ' ']) => written(text, row, reading, ledger),
         name => Err(format!("`{name}` is not a condition of routes")),
     }
+}
+
+/// Networks of a word, which may be `private_ranges`.
+pub(super) fn networks(word: &str) -> Vec<String> {
+    const PRIVATE: [&str; 6] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "fd00::/8", "::1"];
+    if word == "private_ranges" { PRIVATE.map(str::to_string).to_vec() } else { vec![word.to_string()] }
+}
+
+/// Alternatives of an expression.
+fn written(text: &str, row: &Directive, reading: Reading, ledger: &mut Ledger) -> Result<(Vec<Match>, bool), String> {
+    let expr = super::expression::read(text, row.line)?;
+    let mut read = |inner: &Directive| match one(inner, reading, ledger)? {
+        (any, true) => Ok(any),
+        _ => Err("a part of its expression cannot be written".to_string()),
+    };
+    Ok((super::expression::alternatives(&expr, false, &mut read)?, true))
 }
 
 fn glob(value: &str) -> Test {

@@ -1,8 +1,10 @@
 //! Caddyfile: sites, matchers and directives, and their counterparts. In Caddy, sites get certificates automatically.
 
-// Order: site, walk, auth, compression, matcher, proxy, step, fields, lexer, value
+// Order: client_auth, site, walk, auth, compression, matcher, expression, proxy, step, fields, lexer, value
 mod auth;
+mod client_auth;
 mod compression;
+mod expression;
 mod fields;
 mod lexer;
 mod matcher;
@@ -14,8 +16,10 @@ mod walk;
 
 use crate::ledger::Ledger;
 use crate::model::{Apart, Cond, Key, Listener, Match, Route, RouteKeys, Target, Value, cert_files};
+use client_auth::ClientAuth;
 use evenkeel_config::Files;
 use lexer::Directive;
+use matcher::Reading;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use value::environment;
@@ -54,12 +58,15 @@ struct Listening {
     acme: Vec<String>,
     files: Vec<Value>,
     is_internal: bool,
+    /// Certificates that clients need for its only site.
+    client_auth: Option<ClientAuth>,
     sites: Vec<Served>,
 }
 
 struct Served {
     hosts: Vec<String>,
     routes: Vec<Route>,
+    client_auth: Option<ClientAuth>,
 }
 
 impl Served {
@@ -74,7 +81,9 @@ impl Served {
 
 /// Reads a Caddyfile and the files that it imports.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
-    let all = lexer::read(text, file, files, ledger);
+    let mut all = lexer::read(text, file, files, ledger);
+    // Imports that cannot be read are noted.
+    all.retain(|directive| directive.name() != "import");
     let mut target = Target::default();
     // Without braces the whole file is a single site. The first line has its addresses.
     let is_bare = all.first().is_some_and(|first| first.block.is_empty() && !first.words.is_empty())
@@ -83,7 +92,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         all.iter().partition(|directive| directive.words.is_empty());
     let options: Vec<&Directive> = options.iter().flat_map(|block| &block.block).collect();
     all.iter().filter(|directive| directive.words.is_empty()).for_each(|directive| ledger.carried(directive.line));
-    let is_automatic = global(&options, &mut target, ledger);
+    let global = global(&options, &mut target, ledger);
+    let is_automatic = global.is_automatic;
     let mut ports = Ports::default();
     for site in &sites {
         let all = site.words.iter().flat_map(|word| word.split(',')).filter_map(|word| address(word, is_automatic));
@@ -94,16 +104,16 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     match (is_bare, all.split_first()) {
         (true, Some((first, rest))) => {
             let own = Directive { line: first.line, words: first.words.clone(), block: rest.to_vec() };
-            read_site(&own, is_automatic, &mut ports, &mut target, ledger);
+            read_site(&own, &global, &mut ports, &mut target, ledger);
         }
         _ => {
             for directive in sites {
-                read_site(directive, is_automatic, &mut ports, &mut target, ledger);
+                read_site(directive, &global, &mut ports, &mut target, ledger);
             }
         }
     }
     ports.settle_routes(&mut target, ledger);
-    ports.into_listeners(is_automatic, &mut target);
+    ports.into_listeners(&global, &mut target);
     target
 }
 
@@ -114,13 +124,47 @@ fn is_site(directive: &Directive) -> bool {
         && (directive.name().contains(['.', ':']) || directive.name() == "localhost")
 }
 
-/// Reads the global options. Returns true if sites get certificates automatically.
-fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> bool {
-    let mut is_automatic = true;
+/// Options that all sites have.
+struct Global {
+    /// True if sites get certificates automatically.
+    is_automatic: bool,
+    /// Networks of proxies in front. `None`: they are not known.
+    trusted: Option<Vec<String>>,
+}
+
+impl Global {
+    /// Reads `trusted_proxies static NETWORK...`.
+    fn trust(&mut self, row: &Directive, ledger: &mut Ledger) {
+        let nets: Vec<String> = row.from(2).iter().flat_map(|net| matcher::networks(net)).collect();
+        if row.word(1) == "static" && !nets.is_empty() && nets.iter().all(|net| !net.contains('{')) {
+            ledger.carried(row.line);
+            self.trusted = Some(nets);
+        } else {
+            self.trusted = None;
+            let reason = "which proxies in front are trusted is not known: conditions on clients are not carried over";
+            ledger.decide(row.line, reason, "trusted_proxies of the listener");
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        Reading {
+            is_guarded: false,
+            has_remote: self.trusted.as_ref().is_some_and(Vec::is_empty),
+            has_client: self.trusted.is_some(),
+        }
+    }
+}
+
+/// Reads the global options.
+fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> Global {
+    let mut global = Global { is_automatic: true, trusted: Some(Vec::new()) };
     for option in options {
         ledger.carried(option.line);
         match option.name() {
-            "auto_https" => is_automatic = option.word(1) != "off",
+            "auto_https" => global.is_automatic = option.word(1) != "off",
+            "email" if !option.word(1).contains(['.', '{']) => {
+                ledger.changes(option.line, "it is not an address of mail", "email of [acme]");
+            }
             "email" => drop(target.root.put(key!("acme.email"), environment(option.word(1)))),
             "acme_ca" => drop(target.root.put(key!("acme.directory"), environment(option.word(1)))),
             "admin" | "debug" | "log" | "storage" | "persist_config" | "grace_period" | "shutdown_delay" | "order" => {
@@ -129,6 +173,9 @@ fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> b
             }
             "servers" => {
                 for inner in &option.block {
+                    if inner.name() == "trusted_proxies" {
+                        global.trust(inner, ledger);
+                    }
                     inner.lost(
                         "settings of servers are keys of the listeners",
                         "trusted_proxies, timeouts and limits of a listener",
@@ -146,17 +193,17 @@ fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> b
             }
         }
     }
-    is_automatic
+    global
 }
 
-fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, target: &mut Target, ledger: &mut Ledger) {
+fn read_site(directive: &Directive, global: &Global, ports: &mut Ports, target: &mut Target, ledger: &mut Ledger) {
     ledger.carried(directive.line);
     let mut addresses = Vec::new();
     for word in directive.words.iter().flat_map(|word| word.split(',')).filter(|word| !word.is_empty()) {
         let word = environment(word);
-        match address(&word, is_automatic) {
+        match address(&word, global.is_automatic) {
             Some(address) => addresses.push(address),
-            None => ledger.changes(
+            None => ledger.decide(
                 directive.line,
                 format!("\"{word}\" is not an address of a site"),
                 "add bind of a listener, and match.host",
@@ -166,6 +213,7 @@ fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, targe
     if addresses.is_empty() {
         return directive.lost("its site has no address", "write the [[route]] by hand", ledger);
     }
+    let client_auth = client_auth::of(directive, ledger);
     let tls = tls(directive, ledger);
     let binds = binds(directive, ledger);
     for address in &mut addresses {
@@ -177,12 +225,13 @@ fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, targe
     }
     let name = crate::model::name_of(&addresses[0].host.replace(['.', '*'], "-").replace("${", "").replace('}', ""));
     let common = ports.pages.get(&addresses[0].port).cloned();
-    let routes = site::routes(&directive.block, common.as_ref(), &name, directive.line, target, ledger);
+    let routes =
+        site::routes(&directive.block, common.as_ref(), &name, directive.line, global.reading(), target, ledger);
     for (n, address) in addresses.iter().enumerate() {
         let is_new = addresses[..n].iter().all(|earlier| earlier.port != address.port);
         if is_new {
             let hosts = addresses.iter().filter(|other| other.port == address.port).map(|other| other.host.clone());
-            ports.serve((address.port, binds.clone()), hosts.collect(), &routes);
+            ports.serve((address.port, binds.clone()), hosts.collect(), &routes, client_auth.clone());
         }
     }
 }
@@ -246,7 +295,11 @@ fn address(word: &str, is_automatic: bool) -> Option<Address> {
     let is_host = host.is_empty()
         || host.starts_with("${")
         || host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.*_[]:".contains(&b));
-    (is_host && port > 0).then_some(Address { host, port, is_tls: !is_plain })
+    // Only the first label may be a star, and not the whole of a name.
+    let is_pattern = host.trim_start_matches("*.").contains('*');
+    let is_bracketed =
+        host.strip_prefix('[').is_some_and(|rest| rest.trim_end_matches(']').parse::<std::net::Ipv6Addr>().is_err());
+    (is_host && !is_pattern && !is_bracketed && port > 0).then_some(Address { host, port, is_tls: !is_plain })
 }
 
 fn listener_name(port: u16, binds: &[String]) -> String {
@@ -285,15 +338,25 @@ impl Ports {
         }
     }
 
-    fn serve(&mut self, place: Place, hosts: Vec<String>, routes: &[Route]) {
+    fn serve(&mut self, place: Place, hosts: Vec<String>, routes: &[Route], client_auth: Option<ClientAuth>) {
         let sites = &mut self.listeners.entry(place).or_default().sites;
-        sites.push(Served { hosts, routes: routes.to_vec() });
+        sites.push(Served { hosts, routes: routes.to_vec(), client_auth });
     }
 
     /// Puts the routes of all sites, in the order in which Caddy tries them.
     fn settle_routes(&mut self, target: &mut Target, ledger: &mut Ledger) {
         for ((port, binds), entry) in &mut self.listeners {
             entry.sites.sort_by_key(Served::rank);
+            let is_only = entry.sites.len() == 1;
+            for site in &mut entry.sites {
+                let Some(auth) = site.client_auth.take() else { continue };
+                match auth.is_whole() && is_only {
+                    true => entry.client_auth = Some(auth),
+                    false => {
+                        auth.close(&mut site.routes, ledger);
+                    }
+                }
+            }
             let mut routes = Vec::new();
             for site in &entry.sites {
                 let mut own = Match::of([Cond::one_of(Key::Listener, [listener_name(*port, binds)])]);
@@ -316,10 +379,10 @@ impl Ports {
         }
     }
 
-    fn into_listeners(self, is_automatic: bool, target: &mut Target) {
+    fn into_listeners(self, global: &Global, target: &mut Target) {
         let has_tls = self.listeners.iter().any(|((port, _), entry)| *port == 443 && entry.is_tls);
         let has_plain = self.listeners.keys().any(|(port, _)| *port == 80);
-        if has_tls && !has_plain && is_automatic {
+        if has_tls && !has_plain && global.is_automatic {
             let mut listener =
                 Listener { name: "http".to_string(), bind: vec!["[::]:80".to_string()], ..Listener::default() };
             listener.comments.push("Caddy redirects to HTTPS by itself.".to_string());
@@ -333,8 +396,18 @@ impl Ports {
             };
             let bind = if binds.is_empty() { vec![format!("[::]:{port}")] } else { binds.iter().map(at).collect() };
             let mut listener = Listener { name: listener_name(port, &binds), bind, ..Listener::default() };
+            if let Some(trusted) = global.trusted.as_ref().filter(|trusted| !trusted.is_empty()) {
+                listener.set.put(key!("trusted_proxies"), trusted.clone());
+            }
             if entry.is_tls {
+                if entry.client_auth.is_some() && !entry.acme.is_empty() {
+                    // The other challenge connects without a certificate.
+                    target.root.put(key!("acme.challenge"), "http-01");
+                }
                 listener.certify(entry.files, entry.acme);
+                if let Some(auth) = &entry.client_auth {
+                    auth.put(&mut listener);
+                }
                 if entry.is_internal {
                     listener
                         .comments

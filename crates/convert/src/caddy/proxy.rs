@@ -75,6 +75,11 @@ pub(super) fn read(
                     "trusted_proxies of the listener",
                 );
             }
+            "handle_response" | "replace_status" => {
+                let reason = "responses of endpoints are not handled by other directives";
+                ledger.decide(row.line, reason, "forward_auth, or error_pages with intercept, of the [[route]]");
+                row.block.iter().for_each(|inner| inner.lost(reason, "see the keys of a [[route]]", ledger));
+            }
             _ => row.block.iter().chain([row]).for_each(|inner| {
                 ledger.changes(
                     inner.line,
@@ -123,7 +128,11 @@ fn place(mut pool: Pool, target: &mut Target) -> String {
 
 fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     let word = value::environment(word);
-    let (scheme, address) = word.split_once("://").unwrap_or(("", &word));
+    let (scheme, address) = match word.strip_prefix("unix+h2c/") {
+        Some(path) => ("h2c", format!("unix/{path}")),
+        None => word.split_once("://").map_or(("", word.clone()), |(scheme, rest)| (scheme, rest.to_string())),
+    };
+    let address = address.as_str();
     match scheme {
         "https" => drop(pool.set.put(key!("tls"), true)),
         "h2c" => drop(pool.set.put(key!("protocol"), "h2")),

@@ -1,11 +1,12 @@
 //! Directives of a site, read as steps in the order in which Caddy runs them, whatever their order in the file.
 
 use super::lexer::Directive;
-use super::matcher::{self, Named};
-use super::step::{Change, Effect, Step};
+use super::matcher::{self, Named, Reading};
+use super::step::{Change, Effect, Step, When};
 use super::{auth, compression, fields, proxy, value, walk};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, FieldKeys, Route, RouteKeys, Target, Value, braced, escape, parse_size, size};
+use crate::report::{OPEN, REFUSED};
 use crate::rewriting::put_url;
 use evenkeel_config::draft::Entries;
 use evenkeel_config::plan::Redirect;
@@ -35,22 +36,25 @@ pub(super) fn routes(
     common: Option<&RouteKeys>,
     name: &str,
     line: Line,
+    reading: Reading,
     target: &mut Target,
     ledger: &mut Ledger,
 ) -> Vec<Route> {
-    let is_guarded = block.iter().any(refuses);
-    let mut site = Site { groups: 0, is_guarded, target, ledger };
+    let is_guarded = block.iter().any(refuses) || block.iter().any(|own| own.name() == "redir");
+    let mut site = Site { groups: 0, reading: Reading { is_guarded, ..reading }, target, ledger };
     let errors = site.errors(block);
     let steps = site.block(block, &Named::new(), true);
     let has_own = block.iter().any(|directive| directive.name() == "handle_errors");
     walk::routes(&steps, errors.as_ref().or(common.filter(|_| !has_own)), name, line, ledger)
 }
 
+/// Reason and advice for lines of a block that its directive does not read.
+const UNREAD: (&str, &str) = ("this setting has no counterpart", "see the keys of a [[route]] and of pools");
+
 struct Site<'s> {
     /// Number of groups of directives so far.
     groups: usize,
-    /// True if some directive may refuse requests.
-    is_guarded: bool,
+    reading: Reading,
     target: &'s mut Target,
     ledger: &'s mut Ledger,
 }
@@ -121,36 +125,70 @@ fn is_apart(directive: &Directive) -> bool {
     directive.name().starts_with('@') || matches!(directive.name(), "tls" | "bind" | "handle_errors")
 }
 
+/// Directives of Caddy that never refuse requests. Directives of plugins may.
+const PLAIN: [&str; 28] = [
+    "acme_server",
+    "copy_response",
+    "copy_response_headers",
+    "encode",
+    "file_server",
+    "fs",
+    "header",
+    "intercept",
+    "log",
+    "log_append",
+    "log_name",
+    "log_skip",
+    "map",
+    "method",
+    "metrics",
+    "php_fastcgi",
+    "push",
+    "request_header",
+    "reverse_proxy",
+    "rewrite",
+    "root",
+    "skip_log",
+    "templates",
+    "timeouts",
+    "tracing",
+    "try_files",
+    "uri",
+    "vars",
+];
+
 /// True if a directive, or a directive in it, may refuse requests.
 fn refuses(directive: &Directive) -> bool {
     let status = || directive.words.iter().any(|word| word.len() == 3 && word.starts_with(['4', '5']));
     match directive.name() {
-        "basic_auth" | "basicauth" | "forward_auth" | "abort" | "error" => true,
         "respond" => status(),
         "handle" | "handle_path" | "route" => directive.block.iter().any(refuses),
-        _ => false,
+        name => !PLAIN.contains(&name) && !is_apart(directive),
     }
 }
 
 impl Site<'_> {
     fn block(&mut self, block: &[Directive], above: &Named, is_sorted: bool) -> Vec<Step> {
-        let named = matcher::named(block, above, self.is_guarded, self.ledger);
+        let named = matcher::named(block, above, self.reading, self.ledger);
         let mut all: Vec<&Directive> = block.iter().filter(|directive| !is_apart(directive)).collect();
         if is_sorted {
             sort(&mut all, &named);
         }
         self.groups += 2;
         let (handles, rewrites) = (self.groups, self.groups + 1);
+        // A single `handle` is asked with the directives before it that have its matcher.
+        let has_several = all.iter().filter(|own| matches!(own.name(), "handle" | "handle_path")).count() > 1;
         let mut steps: Vec<Step> = Vec::new();
-        let mut last: Option<(&str, Option<usize>)> = None;
+        let mut last: Option<(When, Option<usize>)> = None;
         for directive in all {
             // Within `route` all directives run.
             let group = match directive.name() {
-                "handle" | "handle_path" if is_sorted => Some(handles),
+                "handle" | "handle_path" if is_sorted && has_several => Some(handles),
                 "rewrite" if is_sorted => Some(rewrites),
                 _ => None,
             };
             let effects = self.directive(directive, &named);
+            directive.block.iter().for_each(|inner| inner.lost(UNREAD.0, UNREAD.1, self.ledger));
             let when = matcher::of(directive, &named).0;
             let word = if matcher::has(directive) { directive.word(1) } else { "" };
             for effect in effects {
@@ -158,11 +196,12 @@ impl Site<'_> {
                 let step = Step { when: when.clone(), effect, group, refuses, line };
                 // Caddy asks a matcher once for all directives behind each other that have it.
                 let is_asked = !word.is_empty() || group.is_some();
-                match steps.last_mut().filter(|_| is_sorted && is_asked && last == Some((word, group))) {
+                let is_same = last.as_ref().is_some_and(|last| *last == (when.clone(), group));
+                match steps.last_mut().filter(|_| is_sorted && is_asked && is_same) {
                     Some(before) => before.also(step),
                     None => steps.push(step),
                 }
-                last = Some((word, group));
+                last = Some((when.clone(), group));
             }
         }
         steps
@@ -222,13 +261,32 @@ impl Site<'_> {
                 "telemetry.access_log.path = \"stdout\"",
                 self.ledger,
             ),
-            "root" | "try_files" | "templates" | "push" => directive.lost(
-                "files are not served from disk",
-                "keep a web server for them, as a pool of its own",
-                self.ledger,
-            ),
-            "method" => directive.lost("the method of requests is not changed", "change the endpoint", self.ledger),
-            _ => directive.lost("this directive has no counterpart", "see the filters of a [[route]]", self.ledger),
+            "root" | "templates" | "push" | "try_files" => {
+                directive.lost(
+                    "files are not served from disk",
+                    "keep a web server for them, as a pool of its own",
+                    self.ledger,
+                );
+                if directive.name() == "try_files" {
+                    return vec![Effect::Path(Change::Unknown)];
+                }
+            }
+            "method" => {
+                directive.lost("the method of requests is not changed", "change the endpoint", self.ledger);
+                return vec![Effect::Method];
+            }
+            name if PLAIN.contains(&name) => {
+                directive.lost("this directive has no counterpart", "see the filters of a [[route]]", self.ledger);
+            }
+            // A directive of a plugin, or a file that is not there.
+            _ => {
+                if !self.ledger.is_settled(line) {
+                    let reason = "this directive has no counterpart, and may be what protects these requests: all clients are refused";
+                    self.ledger.decide(line, reason, OPEN);
+                }
+                directive.lost("its directive has no counterpart", "see the filters of a [[route]]", self.ledger);
+                return vec![Effect::Shut];
+            }
         }
         none
     }
@@ -255,7 +313,11 @@ impl Site<'_> {
                     set.put(key!("body_max"), size(bytes));
                     self.ledger.carried(row.line);
                 }
-                None => row.lost("its value was not understood", "body_max of the [[route]]", self.ledger),
+                None if row.name() == "max_size" => {
+                    self.ledger.decide(row.line, format!("its limit was not understood; {REFUSED}"), OPEN);
+                    return vec![Effect::Shut];
+                }
+                None => row.lost("bodies have no such setting", "body_max of the [[route]]", self.ledger),
             }
         }
         if set.is_empty() { Vec::new() } else { vec![Effect::Set(set)] }
@@ -272,6 +334,9 @@ impl Site<'_> {
                 if words.len() == 3 && !word(1).contains(['{', '?']) && !word(2).contains(['{', '?']) =>
             {
                 Some(Change::Search { search: escape(word(1)), to: braced(word(2)) })
+            }
+            ("uri", "strip_suffix") if !word(1).contains('{') && !word(1).is_empty() => {
+                Some(Change::Search { search: format!("(?i){}$", escape(word(1))), to: String::new() })
             }
             ("rewrite", to) => rewritten(to),
             _ => None,
@@ -297,7 +362,11 @@ impl Site<'_> {
                     self.ledger.carried(line);
                     return Effect::end(Action::Redirect(to));
                 }
-                Err(reason) => self.ledger.decide(line, reason, "write the redirect of a [[route]] by hand"),
+                Err(reason) => {
+                    let reason = format!("{reason}: its requests are refused, as no endpoint got them");
+                    self.ledger.decide(line, reason, "write the redirect of a [[route]] by hand");
+                    return Effect::end(Action::respond(403));
+                }
             },
             "respond" | "error" => match respond(words, &directive.block, directive.name() == "error") {
                 Ok(action) => {
@@ -310,10 +379,9 @@ impl Site<'_> {
                     return effect;
                 }
                 Err(reason) => {
+                    self.ledger.decide(line, reason.as_str(), "write respond of a [[route]] by hand");
                     directive.lost(&reason, "write respond of a [[route]] by hand", self.ledger);
-                    if refuses(directive) {
-                        return Effect::end(Action::respond(403));
-                    }
+                    return Effect::end(Action::respond(if refuses(directive) { 403 } else { 503 }));
                 }
             },
             "abort" => {
@@ -334,7 +402,8 @@ impl Site<'_> {
                 }
             }
         }
-        Effect::Nothing
+        // Its requests do not reach other endpoints instead.
+        Effect::end(Action::respond(503))
     }
 
     /// Error pages of `handle_errors`.

@@ -23,6 +23,8 @@ struct State {
     set: RouteKeys,
     request: Vec<Edit>,
     response: Vec<Edit>,
+    /// True if the method is another one by now.
+    has_method: bool,
     /// Groups of which a directive has run.
     done: Vec<usize>,
     end: Option<(Action, bool)>,
@@ -45,6 +47,7 @@ pub(super) fn routes(
         set: Draft::default(),
         request: Vec::new(),
         response: Vec::new(),
+        has_method: false,
         done: Vec::new(),
         end: None,
         line,
@@ -126,7 +129,7 @@ impl Walk<'_> {
         if let Effect::Several(steps) = &step.effect {
             return steps.iter().fold(state, |state, step| self.perhaps(step, state));
         }
-        let (mut reason, mut todo) = (
+        let (mut reason, todo) = (
             "its matcher cannot be written as conditions of a route".to_string(),
             "write the [[route]] with other conditions by hand",
         );
@@ -134,13 +137,15 @@ impl Walk<'_> {
             _ if step.refuses => {
                 protection::close(&mut state.set);
                 reason.push_str(": all clients are refused that it may concern");
-                todo = "write the [[route]] by hand, and take access out of the routes that it closes";
+                let todo = "write the [[route]] by hand, and take access out of the routes that it closes";
+                self.ledger.decide(step.line, reason, todo);
+                return state;
             }
             Effect::Path(_) => state.place = Place::Unknown,
+            Effect::Method => state.has_method = true,
             Effect::Request(edits) => {
-                edits.iter().flat_map(Edit::known).for_each(|(name, _)| drop(state.fields.insert(name, Known::Unknown)))
+                edits.iter().flat_map(Edit::known).for_each(|(name, _)| state.learn(name, Known::Unknown))
             }
-            Effect::Nothing => return state,
             _ => {}
         }
         self.ledger.changes(step.line, reason, todo);
@@ -149,8 +154,8 @@ impl Walk<'_> {
 
     fn inside(&mut self, step: &Step, mut state: State) -> Vec<State> {
         match &step.effect {
-            Effect::Nothing => {}
             Effect::Shut => protection::close(&mut state.set),
+            Effect::Method => state.has_method = true,
             Effect::Set(more) => {
                 let is_closed = protection::is_closed(&state.set);
                 let replaces = protection::would_replace(&state.set, more);
@@ -167,7 +172,7 @@ impl Walk<'_> {
                 }
             }
             Effect::Request(edits) => {
-                state.fields.extend(edits.iter().flat_map(Edit::known));
+                edits.iter().flat_map(Edit::known).for_each(|(name, known)| state.learn(name, known));
                 state.request.extend(edits.iter().cloned());
             }
             Effect::Response(edits) => state.response.extend(edits.iter().cloned()),
@@ -291,6 +296,21 @@ fn marked(mut states: Vec<State>, group: Option<usize>) -> Vec<State> {
 }
 
 impl State {
+    /// Notes the value of a field, or of all fields with a beginning.
+    fn learn(&mut self, name: String, known: Known) {
+        if let Some(stem) = name.strip_suffix('*') {
+            self.fields.retain(|other, _| !other.starts_with(stem));
+        }
+        self.fields.insert(name, known);
+    }
+
+    /// Value of a field, if it was changed.
+    fn known(&self, name: &str) -> Option<&Known> {
+        let begins = |pattern: &String| pattern.strip_suffix('*').is_some_and(|stem| name.starts_with(stem));
+        let by_stem = || self.fields.iter().rev().find(|(pattern, _)| begins(pattern)).map(|(_, known)| known);
+        self.fields.get(name).or_else(by_stem)
+    }
+
     /// Requests of a matcher as they were when the client sent them.
     fn see(&self, when: &When) -> When {
         let (mut any, mut is_exact) = (Vec::new(), when.is_exact);
@@ -316,7 +336,8 @@ impl State {
     fn seen(&self, cond: &Cond) -> Seen {
         match &cond.key {
             Key::Query(_) if self.query.is_some() => Seen::Hidden,
-            Key::Header(name) => match self.fields.get(&name.to_ascii_lowercase()) {
+            Key::Method if self.has_method => Seen::Hidden,
+            Key::Header(name) => match self.known(&name.to_ascii_lowercase()) {
                 None => Seen::If(cond.clone()),
                 Some(Known::Absent) if cond.negated => Seen::Always,
                 Some(Known::Absent) => Seen::Never,

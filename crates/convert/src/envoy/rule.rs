@@ -1,17 +1,17 @@
 //! Rules about requests, made of conditions by `and`, `or` and `not`, as alternatives of matches. See [`Rule::matches`].
 
-use evenkeel_config::plan::{Criteria, Expected, Match, PathPattern};
+use evenkeel_config::plan::{Criteria, Match, PathPattern};
 use evenkeel_envoy::pairs::{are_apart, both, takes_all, whole};
-use evenkeel_envoy::values::{escaped, present};
+use evenkeel_envoy::values::escaped;
 
 /// Alternatives of a rule, at most.
 const MATCHES_MAX: usize = 64;
 
-/// A rule about requests.
+/// A condition, or conditions joined by `and`, `or` and `not`.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     Always(bool),
-    /// A single condition.
+    /// Match with no more than one condition, which can be inverted.
     Is(Box<Match>),
     /// A condition that no match can have, with the reason.
     Unknown(String),
@@ -121,10 +121,6 @@ fn together(rules: &[Rule], negated: bool, why: &mut Vec<String>) -> Vec<Match> 
 /// The match of requests that do not meet a single condition.
 fn inverted(matching: &Match) -> Match {
     let Match { path, criteria, .. } = matching;
-    if let [(name, Expected { present: Some(is_there), .. })] = criteria.headers.as_slice() {
-        let headers = vec![(name.clone(), present(!is_there))];
-        return Match { criteria: Criteria { headers, ..Criteria::default() }, ..Match::all() };
-    }
     let regex = match path {
         PathPattern::Any => criteria.regex.clone(),
         PathPattern::StartsWith(text) => Some(format!("{}.*", escaped(text)).into()),

@@ -32,6 +32,13 @@ const OF_KEYS: [(&str, &str, &str); 9] = [
     ("type", NO_COUNTERPART, "endpoints of the pool, or discover"),
 ];
 
+/// Keys that refuse requests, which are let through here.
+const REFUSALS: [&str; 2] = ["headers_with_underscores_action", "path_with_escaped_slashes_action"];
+
+/// Messages without which requests are not answered, or not as before.
+static WHOLE: [&Message; 5] =
+    [&schema::LISTENER, &schema::FILTER_CHAIN, &schema::VIRTUAL_HOST, &schema::ROUTE, &schema::CLUSTER];
+
 /// Advice on parts of messages that are not carried over. Other messages have the advice of the message around them.
 static OF_MESSAGES: [(&Message, &str); 20] = [
     (&schema::LISTENER, "see the keys of a listener"),
@@ -70,6 +77,9 @@ fn within(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) {
     for note in read.notes() {
         match note {
             Note::Differs(how) => ledger.changes(table.line, how, todo),
+            Note::Unkept(field) if REFUSALS.contains(&field) => {
+                named(table, field).for_each(|value| value.missing(UNKEPT, todo, ledger))
+            }
             Note::Unkept(field) => named(table, field).for_each(|value| value.lost(UNKEPT, todo, ledger)),
             Note::Lost(..) => {}
         }
@@ -115,10 +125,17 @@ fn left_out(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) -
         match note {
             Note::Lost(Some(field), why) => {
                 let todo = OF_KEYS.iter().find(|(of, ..)| *of == field).map_or(todo, |(.., todo)| todo);
-                named(table, field).for_each(|value| value.lost(&why, todo, ledger));
+                let is_refusal = REFUSALS.contains(&field);
+                named(table, field).for_each(|value| match is_refusal {
+                    true => value.missing(&why, todo, ledger),
+                    false => value.lost(&why, todo, ledger),
+                });
             }
             Note::Lost(None, why) => {
-                table.lost(&why, todo, ledger);
+                match WHOLE.iter().any(|of| std::ptr::eq(*of, read.message())) {
+                    true => table.missing(&why, todo, ledger),
+                    false => table.lost(&why, todo, ledger),
+                }
                 is_whole = true;
             }
             Note::Differs(_) | Note::Unkept(_) => {}

@@ -10,7 +10,7 @@ use crate::model::{Entries, Pool, Value, hashed, name_of};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
 
-/// Last tier of a pool.
+// As many as `priority` of an endpoint can name.
 const TIERS: u64 = 15;
 
 /// Reads the part of a section that concerns its servers. `base` is `ca-base` of the global section.
@@ -204,7 +204,13 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
     pool.stick(item.word(1), has("secure"));
     let reason = "cookies are signed here, so a client with a cookie of HAProxy gets an endpoint anew, once";
     ledger.changes(item.line, reason, "nothing; several instances need the same key: secret_file of sticky");
-    let lost = ["domain", "maxidle", "maxlife", "dynamic", "attr", "preserve"].into_iter().filter(|word| has(word));
+    if has("indirect") {
+        let reason = "`indirect`: endpoints get the cookie too, which HAProxy keeps from them";
+        ledger.changes(item.line, reason, "nothing: an application ignores cookies that it does not know");
+    }
+    let lost = ["domain", "maxidle", "maxlife", "dynamic", "attr", "preserve", "nocache", "postonly"]
+        .into_iter()
+        .filter(|word| has(word));
     for word in lost {
         ledger.changes(item.line, format!("`{word}` of the cookie is not carried over"), "see the keys of `sticky`");
     }

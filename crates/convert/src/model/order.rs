@@ -10,6 +10,9 @@ use std::cmp::Ordering;
 /// Most routes in a group for a comparison. A larger group is only reported.
 const COMPARED: usize = 400;
 
+/// Most comparisons of the routes of a larger group with its refusals.
+const COMPARISONS: usize = 4_000_000;
+
 /// Two routes whose order the output cannot keep, or a route that the original never reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Clash {
@@ -22,18 +25,37 @@ pub(crate) enum Clash {
 }
 
 /// Makes routes that stand in the original's order behave in that order here. Conditions that cannot stand beside others
-/// become maps, if there are any.
-pub(crate) fn settle_order(routes: &mut Vec<Route>, maps: Option<&Maps>) -> Vec<Clash> {
+/// become maps, if there are any. Of too many routes, only the first that refuse requests are kept in front of the others.
+pub(crate) fn settle_order(
+    routes: &mut Vec<Route>,
+    maps: Option<&Maps>,
+    refuses: &dyn Fn(&Route) -> bool,
+) -> Vec<Clash> {
     let mut clashes = Vec::new();
-    if routes.len() > COMPARED {
+    let too_many = routes.len() > COMPARED;
+    if too_many {
         clashes.push(Clash::TooMany { first: routes[0].line });
-        return clashes;
     }
+    let most = COMPARISONS / routes.len().max(1);
     let mut kept: Vec<Route> = Vec::new();
+    let mut compared: Vec<Route> = Vec::new();
     for later in routes.drain(..) {
         let mut joined = Vec::new();
-        let later = behind(later, &kept, 0, &mut joined, maps, &mut clashes);
-        kept.extend(joined.into_iter().chain(later));
+        let before = if too_many { &compared } else { &kept };
+        let later = behind(later, before, 0, &mut joined, maps, &mut clashes);
+        let new = joined.into_iter().chain(later);
+        if too_many {
+            let new: Vec<Route> = new.collect();
+            let room = most - compared.len();
+            compared.extend(new.iter().filter(|route| refuses(route)).take(room).cloned());
+            kept.extend(new);
+        } else {
+            kept.extend(new);
+        }
+    }
+    if too_many {
+        *routes = kept;
+        return clashes;
     }
     // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
@@ -224,7 +246,7 @@ mod tests {
     fn a_later_rule_that_would_win_here_excludes_the_earlier_one() {
         let php = path(Test::Ends(".php".into()));
         let mut all = routes(&[vec![php.clone()], vec![path(Test::Below("/api".into()))], vec![]]);
-        assert_eq!(settle_order(&mut all, None), []);
+        assert_eq!(settle_order(&mut all, None, &|_| false), []);
         assert!(all[1].matching.conds.contains(&php.negate()));
         assert_eq!(all[2].matching.conds.len(), 0);
     }
@@ -237,7 +259,7 @@ mod tests {
             vec![path(Test::Begins("/a/".into())), header("B")],
             vec![path(Test::Begins("/a".into())), header("C")],
         ]);
-        assert_eq!(settle_order(&mut all, None), []);
+        assert_eq!(settle_order(&mut all, None, &|_| false), []);
         assert_eq!(all.iter().map(|route| route.set.has(key!("order"))).collect::<Vec<_>>(), [false, true, false]);
     }
 
@@ -245,7 +267,7 @@ mod tests {
     fn a_rule_below_an_earlier_one_is_never_reached() {
         let mut all = routes(&[vec![path(Test::Begins("/a".into()))], vec![path(Test::Begins("/a/b".into()))]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all, None), [Clash::Unreachable { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None, &|_| false), [Clash::Unreachable { earlier, later }]);
         assert_eq!(all.len(), 1);
     }
 
@@ -253,12 +275,12 @@ mod tests {
     fn what_cannot_be_excluded_is_joined_or_returned() {
         let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
         let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
-        assert_eq!(settle_order(&mut all, None), []);
+        assert_eq!(settle_order(&mut all, None, &|_| false), []);
         // The middle route has the conditions of both, and the action of the first.
         assert_eq!((all.len(), all[1].matching.conds.len(), &*all[1].name), (3, 5, "0"));
         let regex = |text: &str| path(Test::Regex(text.into()));
         let mut all = routes(&[vec![regex("a"), header("A")], vec![regex("b"), header("B"), header("C")]]);
         let (earlier, later) = (all[0].line, all[1].line);
-        assert_eq!(settle_order(&mut all, None), [Clash::Differs { earlier, later }]);
+        assert_eq!(settle_order(&mut all, None, &|_| false), [Clash::Differs { earlier, later }]);
     }
 }

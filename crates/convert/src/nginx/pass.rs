@@ -27,13 +27,18 @@ impl<'d> Routes<'_, 'd> {
         if let Some(pass) = pass {
             return self.pass(pass, state, location);
         }
-        let jump = own.iter().flat_map(|level| level.iter()).find(|d| d.name() == "try_files");
-        if let Some(jump) = jump.or_else(|| single(&state.levels, "try_files")) {
+        // Neither `if` nor an inner location inherits it.
+        let jump = match &own[..] {
+            [only] => only.iter().find(|d| d.name() == "try_files"),
+            _ => None,
+        };
+        if let Some(jump) = jump {
             let last = jump.words.last().map_or("", String::as_str);
             if let Some(named) = self.tree.named.get(last) {
                 let reason = format!("files are not looked for: every request goes to {last}");
                 self.world.ledger.changes(jump.line, reason, FILES);
-                return self.location(named, state);
+                let before = state.levels.clone();
+                return self.behind(&before, named, state, jump.line);
             }
             self.world.ledger.changes(jump.line, "files are not served from disk", FILES);
         }

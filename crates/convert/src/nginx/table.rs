@@ -119,6 +119,14 @@ impl Tables {
         })
     }
 
+    /// The only text that a table has for its variable, beside nothing for some rows, and the lines of the table.
+    pub fn only_text(&self, variable: &str) -> Option<(&str, &[Line])> {
+        let source = self.sources.get(variable)?;
+        let mut texts = source.rows.iter().map(|(_, value)| value.as_str()).filter(|value| !value.is_empty());
+        let first = texts.next()?;
+        texts.all(|text| text == first).then_some((first, &source.lines))
+    }
+
     /// The maps that something refers to. Their lines are settled.
     pub fn used(&self, ledger: &mut Ledger) -> Vec<(String, Draft<Map>)> {
         let all = self.made.borrow();

@@ -15,8 +15,8 @@ pub(super) struct Zone {
     pub line: Line,
     pub key: String,
     pub rate: String,
-    /// The largest burst, or number of connections, that a location allows.
-    pub most: u64,
+    /// The smallest burst, or number of connections, that a location allows; `None` if no location has the zone.
+    pub least: Option<u64>,
 }
 
 /// Everything that directives refer to by name.
@@ -25,6 +25,8 @@ pub(super) struct World<'d> {
     /// Maps by the name of the variable that they set.
     pub maps: BTreeMap<&'d str, &'d Directive>,
     pub zones: BTreeMap<String, Zone>,
+    /// Zone and constant key of each shared limit, by its name.
+    pub limits: BTreeMap<String, String>,
     /// Lines of `proxy_cache_path` by the names of their zones.
     pub caches: BTreeMap<&'d str, &'d Directive>,
     /// Bytes of the largest cache in use, which all share here.
@@ -55,6 +57,7 @@ impl<'d> World<'d> {
             upstreams: BTreeMap::new(),
             maps: BTreeMap::new(),
             zones: BTreeMap::new(),
+            limits: BTreeMap::new(),
             caches: BTreeMap::new(),
             cache_memory: 0,
             services: BTreeMap::new(),
@@ -87,7 +90,8 @@ impl<'d> World<'d> {
             |name: &str| directive.from(2).iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let name = parameter("zone").unwrap_or_default().split(':').next().unwrap_or_default().to_string();
         let (key, rate) = (directive.word(1).to_string(), parameter("rate").unwrap_or_default().to_string());
-        self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate, most: 0 });
+        self.zones
+            .insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate, least: None });
     }
 
     /// Notes the amounts that locations allow for the zones.
@@ -102,7 +106,8 @@ impl<'d> World<'d> {
                 _ => continue,
             };
             if let Some(zone) = self.zones.get_mut(&format!("{}_zone:{name}", directive.name())) {
-                zone.most = zone.most.max(amount.parse().unwrap_or(0));
+                let amount = amount.parse().unwrap_or(0);
+                zone.least = Some(zone.least.map_or(amount, |least| least.min(amount)));
             }
         }
     }

@@ -225,6 +225,10 @@ pub(super) fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target
         if entry.redirects {
             listener.set.put(key!("redirect_https"), true);
         } else if entry.is_tls {
+            if entry.has_client_auth && !entry.acme.is_empty() {
+                // The other challenge connects without a certificate.
+                target.root.put(key!("acme.challenge"), "http-01");
+            }
             if !listener.certify(files.clone(), entry.acme) {
                 listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
             }

@@ -127,6 +127,15 @@ impl Node {
         });
     }
 
+    /// Settles everything in it that is not settled as missing until a person acts.
+    pub fn missing(&self, reason: &str, todo: &str, ledger: &mut Ledger) {
+        self.leaves(&mut |line| {
+            if !ledger.is_settled(line) {
+                ledger.decide(line, reason, todo)
+            }
+        });
+    }
+
     /// Number of nodes in it, itself included.
     pub fn size(&self) -> usize {
         match &self.kind {

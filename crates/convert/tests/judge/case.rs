@@ -3,11 +3,11 @@
 use crate::client::answer;
 use crate::endpoints::Endpoints;
 use crate::grammars::Grammar;
-use crate::originals::Original;
+use crate::originals::{Original, file_name};
 use crate::ours::{Ours, Refused};
 use crate::tree::{Node, Text, without};
 use crate::verdict::{Side, difference, is_opened};
-use evenkeel_convert::{Ask, asks};
+use evenkeel_convert::{Ask, Item, asks};
 use evenkeel_peers::own_addr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -189,7 +189,10 @@ fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once
     match first {
         None => Once::Same,
         Some(finding) => {
-            Once::Differs(finding, ours.report.named().map(|item| (item.line, item.reason.clone())).collect())
+            // Lines of included files are not of the tree.
+            let is_own = |item: &&Item| item.file.ends_with(file_name(grammar.from));
+            let named = ours.report.named().filter(is_own);
+            Once::Differs(finding, named.map(|item| (item.line, item.reason.clone())).collect())
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::effect::{Edit, Filter, Rules, Scope, filter};
 use super::sample;
+use crate::expression::{foreign, whole};
 use crate::haproxy::criteria::{self, Atom};
 use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::{Conj, Expr};
 use crate::haproxy::state::{Change, Source};
 use crate::ledger::Ledger;
-use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value};
+use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value, braced};
 use crate::protection::can_be_withheld;
 
 /// Fields that steer a message, which no rule may change.
@@ -38,6 +39,15 @@ pub(crate) fn fields(
         return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
     };
     let name = name.as_str();
+    let replaced = (verb == "replace-header").then(|| replaced(name, value, words.get(3).map_or("", String::as_str)));
+    if let Some(Ok((test, value))) = replaced {
+        // The line is set if the expression matches in it.
+        let viewed = condition.viewed.clone().and(rules.state.view(&test, scope.context.maps));
+        let raw = condition.raw.clone().and(test);
+        let condition = Condition { raw, with_allowed: viewed.clone(), viewed };
+        let words = ["set-header".to_string(), name.to_string(), value];
+        return fields(item, &words, &condition, scope, rules, ledger);
+    }
     let text = sample::read(value, scope.context, &rules.state);
     let change = changed(verb, value, &text);
     let edit = match (verb, text) {
@@ -49,7 +59,7 @@ pub(crate) fn fields(
             Ok(one("set", Entries::one(name, text)))
         }
         ("add-header", Ok(text)) => Ok(one("add", Entries::one(name, text))),
-        _ => Err("values are not changed by expressions".to_string()),
+        _ => Err(NOT_CHANGED.to_string()),
     };
     if name.eq_ignore_ascii_case("host") {
         host(
@@ -74,6 +84,31 @@ pub(crate) fn fields(
         }
     }
     rules.state.change_field(name, condition.viewed.clone(), change);
+}
+
+/// Reason for values whose parts an expression names.
+const NOT_CHANGED: &str = "values are not changed by expressions";
+
+/// Condition on a field that an expression matches in, and the value of `set-header` for its lines.
+///
+/// # Errors
+/// Reason why there is none.
+fn replaced(name: &str, regex: &str, with: &str) -> Result<(Expr, String), String> {
+    foreign(regex)?;
+    let is_whole = matches!(regex, "(.*)" | "^(.*)" | "(.*)$" | "^(.*)$" | ".*" | "^.*$");
+    let (mut value, mut chars) = (String::new(), with.chars());
+    while let Some(c) = chars.next() {
+        match (c, if c == '\\' { chars.next() } else { None }) {
+            (_, Some('0')) if is_whole => value.push_str(&format!("%[req.fhdr({name})]")),
+            (_, Some('1')) if is_whole && regex.contains('(') => value.push_str(&format!("%[req.fhdr({name})]")),
+            ('\\', Some(other)) if !other.is_ascii_alphanumeric() => value.push(other),
+            ('\\', _) => return Err(NOT_CHANGED.to_string()),
+            ('%', _) => return Err(NOT_CHANGED.to_string()),
+            (c, _) => value.push(c),
+        }
+    }
+    let test = if is_whole { Test::Present } else { Test::Regex(whole(regex, false)) };
+    Ok((Cond::new(Key::Header(name.to_string()), test).into(), value))
 }
 
 /// Name of the field of a rule, with a star behind the beginning of several names; `None` if an expression names them.
@@ -263,18 +298,38 @@ pub(crate) fn of_response(
         true => Err("fields of the response are no variables".to_string()),
         false => sample::read(value, scope.context, &rules.state),
     };
+    let mut is = None;
     let mut edit = match (verb, text) {
         ("del-header", _) => one("remove", vec![name.to_string()]),
+        ("replace-header" | "replace-value", _) if words.len() < 4 => {
+            return ledger.changes(item.line, NOT_CHANGED, todo);
+        }
         (_, Err(reason)) => return ledger.changes(item.line, reason, todo),
         ("set-header", Ok(text)) => one("set", Entries::one(name, text)),
         ("add-header", Ok(text)) => one("add", Entries::one(name, text)),
-        _ => return ledger.changes(item.line, "values are not changed by expressions", todo),
+        ("replace-header", _) => match replaced(name, value, words.get(3).map_or("", String::as_str)) {
+            Ok((test, text)) if !text.contains('%') => {
+                is = Some(test);
+                one("set", Entries::one(name, braced(&text)))
+            }
+            _ => return ledger.changes(item.line, NOT_CHANGED, todo),
+        },
+        _ => return ledger.changes(item.line, NOT_CHANGED, todo),
     };
     match when(tail, scope, rules) {
         Err(reason) => return ledger.changes(item.line, reason, todo),
         Ok(None) => return ledger.dropped(item.line, "its condition never holds"),
-        Ok(Some(when)) if when.is_empty() => {}
-        Ok(Some(when)) => {
+        Ok(Some(when)) if when.is_empty() && is.is_none() => {}
+        Ok(Some(mut when)) => {
+            if let Some(Expr::Is(atom)) = is
+                && let Atom::Is(Cond { test, .. }) = *atom
+            {
+                let value = match test {
+                    Test::Regex(regex) => Entries::one("regex", regex),
+                    _ => Entries::one("present", true),
+                };
+                when.table("header").set(name, value);
+            }
             let mut with = Entries::one("when", when);
             edit.iter().for_each(|(key, value)| drop(with.set(key, value.clone())));
             edit = with;

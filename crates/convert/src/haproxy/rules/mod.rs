@@ -21,7 +21,7 @@ pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
 use super::acl::condition;
-use super::criteria::STATE;
+use super::criteria::{STATE, has_query};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
 use super::state::{Source, State};
@@ -331,6 +331,11 @@ fn request(
     }
     match name {
         name if is_refusal(name) && name != "return" => deny(item, words, &conjs, scope, rules, ledger),
+        // A slash is added to paths that end with none.
+        "redirect" if words.iter().any(|word| word == "append-slash") && !conjs.iter().all(ends_without_slash) => {
+            let reason = "`append-slash` is available for requests with a path that does not end with a slash";
+            unanswered(item, &conjs, reason, scope, rules, ledger);
+        }
         "redirect" => match redirect::redirect(&words[1..], item.word(0) == "redirect", scope.context, &rules.state) {
             Ok(action) => finals(item, &conjs, action, Draft::default(), scope, rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
@@ -350,7 +355,9 @@ fn request(
         "monitor-uri" => {
             let page = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
             let response = Draft::one(key!("status"), 200).with(key!("body"), page).with(key!("type"), "text/html");
-            let conj = Conj { matching: Match::of([Cond::one_of(Key::Path, [item.word(1)])]), ..Conj::default() };
+            // Requests with a query are not for it.
+            let conds = [Cond::one_of(Key::Path, [item.word(1)]), has_query(scope.context).negate()];
+            let conj = Conj { matching: Match::of(conds), ..Conj::default() };
             let mut fields = Draft::default();
             fields.insert(key!("response_headers.set"), "Cache-Control", "no-cache");
             finals(item, &[conj], Action::Respond(response), fields, scope, rules, ledger);
@@ -366,6 +373,12 @@ fn request(
         }
         _ => {}
     }
+}
+
+/// True if the requests have a path that does not end with a slash.
+fn ends_without_slash(conj: &Conj) -> bool {
+    let is = |cond: &Cond| cond.key == Key::Path && cond.negated && cond.test == Test::Ends("/".to_string());
+    conj.matching.conds.iter().any(is)
 }
 
 /// Alternatives of the condition of a rule. A refusal whose condition cannot be written is for all requests that may fulfil

@@ -18,14 +18,14 @@ pub(crate) fn redirect(
     state: &State,
 ) -> Result<Action, String> {
     let mut words = words.iter().map(String::as_str);
-    let (mut kind, mut target, mut status, mut drop_query) = ("", "", 302, false);
+    let (mut kind, mut target, mut status, mut drop_query, mut slash) = ("", "", 302, false, "");
     while let Some(word) = words.next() {
         match word {
             "location" | "prefix" | "scheme" => (kind, target) = (word, words.next().unwrap_or_default()),
             "code" => status = words.next().and_then(|n| n.parse().ok()).unwrap_or(302),
             "drop-query" => drop_query = true,
             "ignore-empty" | "keep-query" => {}
-            "append-slash" => return Err("`append-slash` is not available".to_string()),
+            "append-slash" => slash = "/",
             "set-cookie" | "clear-cookie" => return Err(format!("a redirect cannot carry out `{word}`")),
             other => return Err(format!("`{other}` of a redirect is not known")),
         }
@@ -38,11 +38,15 @@ pub(crate) fn redirect(
     let to = match kind {
         "scheme" => format!("{text}://{}{}", sample::read("%[req.hdr(Host)]", context, state)?, rest()?),
         // A slash alone puts nothing in front of the path.
-        "prefix" if text == "/" => return Err("it leads to the same place".to_string()),
-        "prefix" => format!("{text}{}", rest()?),
+        "prefix" if text == "/" && slash.is_empty() => return Err("it leads to the same place".to_string()),
+        "prefix" if !slash.is_empty() && !drop_query => {
+            return Err("`append-slash` is available with `drop-query` only".to_string());
+        }
+        "prefix" => format!("{}{}{slash}", if text == "/" { "" } else { &text }, rest()?),
         "location" => text,
         _ => return Err("it names no target".to_string()),
     };
+    let to = if to.starts_with("{path}") { to.replacen("{path}", "/{path|after(/)}", 1) } else { to };
     if !(to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://")) || to.starts_with("//") {
         return Err(format!("\"{to}\" is neither a URL nor a path"));
     }

@@ -4,6 +4,7 @@ use super::answer;
 use super::program::Routes;
 use super::rewrite::find;
 use super::state::State;
+use crate::ledger::Line;
 use crate::model::{Action, Draft, Match, RouteKeys, Value};
 use crate::nginx::lexer::Directive;
 use crate::nginx::tree::Location;
@@ -123,11 +124,17 @@ fn page<'d>(
         if guards(levels.get(..2).unwrap_or_default()) {
             return Err("what the server refuses is refused for its page, too".into());
         }
-        if statuses == [404] {
+        let fields = |levels: &[&'d [Directive]]| -> Vec<Line> {
+            group(levels, "add_header").iter().map(|directive| directive.line).collect()
+        };
+        if statuses == [404] && fields(levels) == fields(levels.get(..2).unwrap_or_default()) {
             return Ok(Vec::new());
         }
         let missing = |routes: &mut Routes<'_, 'd>| {
-            routes.push(Match::default(), Action::respond(404), Draft::default(), directive.line);
+            let mut fields = Draft::default();
+            let server = levels.get(..2).unwrap_or_default();
+            crate::nginx::filters::response_fields(server, scope, &mut fields, routes.world);
+            routes.push(Match::default(), Action::respond(404), fields, directive.line);
         };
         let name = routes.page(missing).ok_or("it is not one route")?;
         return Ok(vec![Draft::<ErrorPage>::one(key!("status"), list(statuses)).with(key!("route"), name).into()]);
@@ -146,6 +153,14 @@ fn page<'d>(
     let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
     let name = name.ok_or("the location with its page is not one route")?;
     let is_named = target.starts_with('@');
+    // A redirect keeps its status, and names the path of the request.
+    let redirects = routes.pages.iter().any(|page| page.name == name && matches!(page.action, Action::Redirect(_)));
+    if redirects && !is_named {
+        return Err("its page is a redirect".into());
+    }
+    if !is_named && own.inner().iter().any(|d| d.name() == "proxy_pass" && d.word(1).contains("$request_uri")) {
+        return Err("its page is asked for by the path of the request".into());
+    }
     if is_named && crate::nginx::tree::passes(location) {
         let todo = "retry of the [[route]], if another pool should get the request itself";
         routes.world.ledger.changes(
@@ -159,6 +174,7 @@ fn page<'d>(
         if is_named { entry } else { entry.with(key!("path"), target) }
     };
     Ok(match (sent, is_named) {
+        _ if redirects => vec![entry(statuses).into()],
         (Some(Some(status)), _) => vec![entry(statuses).with(key!("send_status"), status).into()],
         (Some(None), true) | (None, false) => vec![entry(statuses).into()],
         (Some(None), false) => return Err("the status of its page cannot be kept together with its path".into()),
@@ -191,6 +207,7 @@ fn file<'d>(
         page.put(key!("send_status"), status.unwrap_or(200));
     }
     let ledger = &mut routes.world.ledger;
+    ledger.changes(directive.line, "the file is read at the start, and has to be there", "run `evenkeel check`");
     ledger.carried(location.directive.line);
     for inner in location.directive.inner() {
         ledger.dropped_instead(inner.line, "the page is named by its file");

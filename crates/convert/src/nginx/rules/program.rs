@@ -12,7 +12,7 @@ use crate::nginx::lexer::Directive;
 use crate::nginx::names::OtherNames;
 use crate::nginx::table::written;
 use crate::nginx::tls::Refused;
-use crate::nginx::tree::{Group, Location, Step, Tree};
+use crate::nginx::tree::{Group, Level, Location, Step, Tree};
 use crate::nginx::variable::Scope;
 use crate::nginx::world::{World, single};
 use crate::protection::is_closed;
@@ -38,7 +38,9 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     /// Ways through the rules of the server.
     pub(super) ways: Vec<Way<'d>>,
     /// True if all paths are in the same group, so that conditions on hosts decide nothing about paths.
-    is_one_group: bool,
+    pub(super) is_one_group: bool,
+    /// Refusals of the location that requests of the routes at hand have passed before, with its line.
+    guards: Option<(RouteKeys, Line)>,
     /// True while the route of an error page is made, which has no pages itself.
     pub is_page: bool,
 }
@@ -64,6 +66,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             count: 0,
             ways: Vec::new(),
             is_one_group: false,
+            guards: None,
             is_page: false,
         }
     }
@@ -125,7 +128,9 @@ impl<'w, 'd> Routes<'w, 'd> {
             Ok(matching) => self.list.push(Route { matching, action, ..route.clone() }),
             Err(Apart::Never) => {}
             Err(Apart::Unwritable) => {
-                self.world.ledger.changes(route.line, "its conditions do not fit together", BY_HAND)
+                let reason = "its conditions do not fit into one match: more requests are refused";
+                self.world.ledger.decide(route.line, reason, BY_HAND);
+                self.push(Match::of(start), Action::respond(403), Draft::default(), route.line);
             }
         }
     }
@@ -145,16 +150,7 @@ impl<'w, 'd> Routes<'w, 'd> {
                     self.redirect_to_slash(location, &state);
                     is_open = false;
                 }
-                Step::Regex(location) => match test(location) {
-                    Ok(cond) => {
-                        if let Some(matching) = self.joined(&state.matching, &[cond], &state, location.directive.line) {
-                            let mut state = State { matching, ..state.clone() };
-                            state.scope.groups = groups(location.pattern);
-                            self.location(location, state);
-                        }
-                    }
-                    Err(reason) => is_open &= self.unwritable(location, reason, &state),
-                },
+                Step::Regex(location) => is_open &= self.expression(location, &state),
                 Step::Prefix(location, except) => {
                     let conds: Vec<Cond> =
                         except.iter().filter_map(|other| test(other).ok()).map(Cond::negate).collect();
@@ -202,7 +198,10 @@ impl<'w, 'd> Routes<'w, 'd> {
             Ok(matching) => Some(matching),
             Err(Apart::Never) => None,
             Err(Apart::Unwritable) => {
-                self.world.ledger.changes(line, "its conditions do not fit into one match", BY_HAND);
+                // It may refuse requests that the routes behind it would let in.
+                let reason = "its conditions do not fit into one match: more requests are refused";
+                self.world.ledger.decide(line, reason, BY_HAND);
+                self.push(to.clone(), Action::respond(403), Draft::default(), line);
                 None
             }
         }
@@ -237,7 +236,8 @@ impl<'w, 'd> Routes<'w, 'd> {
     fn redirect_to_slash(&mut self, location: &Location<'d>, state: &State<'d>) {
         let line = location.directive.line;
         if single(&location.levels, "internal").is_some() {
-            return self.push(state.matching.clone(), Action::respond(404), Draft::default(), line);
+            let set = self.own_filters(&location.levels, &state.scope);
+            return self.push(state.matching.clone(), Action::respond(404), set, line);
         }
         let action = answer::to_slash(location.pattern, &location.levels, self.port);
         let mut set = Draft::default();
@@ -250,8 +250,9 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.world.ledger.carried(location.directive.line);
         state.levels.clone_from(&location.levels);
         let own = location.directive.inner();
-        if location.modifier.starts_with('~') && own.iter().any(|d| d.name() == "location") {
-            self.within_expression(location, &state);
+        // A path other than the request's has been looked for within the location.
+        if location.modifier.starts_with('~') && state.jumps == 0 && own.iter().any(|d| d.name() == "location") {
+            self.nested(&location.inner, &state);
         }
         if let Some(internal) = single(&location.levels, "internal").filter(|_| state.jumps == 0) {
             self.world.ledger.carried(internal.line);
@@ -265,17 +266,45 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.run(&rules, state, Some(location), location.directive.line);
     }
 
-    /// Locations in a location of an expression.
-    fn within_expression(&mut self, location: &Location<'d>, state: &State<'d>) {
-        for inner in location.directive.inner().iter().filter(|d| d.name() == "location") {
-            let reason = "a location within that of an expression is not carried over";
-            self.world.ledger.changes(inner.line, reason, BY_HAND);
-            let refuses = answer::refuses(inner);
-            self.lost(inner);
-            if refuses {
-                self.push(state.matching.clone(), Action::respond(403), Draft::default(), inner.line);
+    /// Follows the locations in a location of an expression, in the order in which NGINX tries them.
+    fn nested(&mut self, level: &Level<'d>, state: &State<'d>) {
+        for location in &level.exact {
+            let test = Test::OneOf(vec![location.pattern.to_string()]);
+            if let Some(state) = self.entered(test, location, state) {
+                self.location(location, state);
             }
         }
+        for location in &level.prefixes {
+            let Some(state) = self.entered(Test::Begins(location.pattern.to_string()), location, state) else {
+                continue;
+            };
+            self.nested(&location.inner, &state);
+            if location.modifier != "^~" {
+                level.regexes.iter().for_each(|regex| _ = self.expression(regex, &state));
+            }
+            self.location(location, state);
+        }
+        level.regexes.iter().for_each(|regex| _ = self.expression(regex, state));
+    }
+
+    fn entered(&mut self, test: Test, location: &Location<'d>, state: &State<'d>) -> Option<State<'d>> {
+        let cond = Cond::new(Key::Path, test);
+        let matching = self.joined(&state.matching, &[cond], state, location.directive.line)?;
+        Some(State { matching, ..state.clone() })
+    }
+
+    /// Adds the routes of a location by expression. False if it refuses requests, so that all are refused.
+    fn expression(&mut self, location: &Location<'d>, state: &State<'d>) -> bool {
+        let cond = match test(location) {
+            Ok(cond) => cond,
+            Err(reason) => return self.unwritable(location, reason, state),
+        };
+        if let Some(matching) = self.joined(&state.matching, &[cond], state, location.directive.line) {
+            let mut state = State { matching, ..state.clone() };
+            state.scope.groups = groups(location.pattern);
+            self.location(location, state);
+        }
+        true
     }
 
     /// `limit_except`: methods with other rules.
@@ -292,7 +321,21 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.handler(state, location, except.line);
     }
 
-    pub fn push(&mut self, matching: Match, action: Action, set: RouteKeys, line: Line) {
+    /// Follows a location whose requests come from another location, which may refuse them first.
+    pub fn behind(&mut self, before: &[&'d [Directive]], location: &Location<'d>, state: State<'d>, line: Line) {
+        let guards = filters::guards(before, &state.scope, self.world);
+        if guards.is_empty() {
+            return self.location(location, state);
+        }
+        let outer = self.guards.replace((guards, line));
+        self.location(location, state);
+        self.guards = outer;
+    }
+
+    pub fn push(&mut self, matching: Match, action: Action, mut set: RouteKeys, line: Line) {
+        if let Some((guards, line)) = &self.guards {
+            filters::guard(guards, *line, &mut set, self.world);
+        }
         let kind = match &action {
             Action::Pool(pool) => pool.clone(),
             Action::Split(_) => "split".to_string(),

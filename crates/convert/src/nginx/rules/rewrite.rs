@@ -128,11 +128,14 @@ fn changed(regex: &str, to: &str, is_break: bool, is_all: bool, state: &State<'_
         text.push_str(&braced(&rest[..at]));
         let (name, after) = rest[at + 2..].split_once('}').unwrap_or((&rest[at + 2..], ""));
         let is_group = name.bytes().all(|b| b.is_ascii_digit()) || regex.contains(&format!("(?P<{name}>"));
-        if !is_group {
-            let of = variable::read(&format!("${{{name}}}"), &state.scope)?;
-            return Err(format!("its target has the variable {of}"));
+        match is_group {
+            true => text.push_str(&format!("{{{name}}}")),
+            false => match variable::read(&format!("${{{name}}}"), &state.scope)? {
+                // A group of the location's expression, which the route has.
+                of if of.starts_with("{path.") => text.push_str(&of),
+                of => return Err(format!("its target has the variable {of}")),
+            },
         }
-        text.push_str(&format!("{{{name}}}"));
         rest = after;
     }
     text.push_str(&braced(rest));
@@ -193,7 +196,7 @@ pub(in crate::nginx) fn find<'t, 'd>(
         if is_whole {
             let case = if regex.modifier == "~*" { "(?i)" } else { "" };
             match written(regex.pattern).ok().and_then(|regex| finds(&format!("{case}{regex}"), path)) {
-                Some(true) => return Ok(Some(regex)),
+                Some(true) => return Ok(find(&regex.inner, path, true)?.or(Some(regex))),
                 Some(false) => continue,
                 None => {}
             }

@@ -51,10 +51,9 @@ impl<'d> Routes<'_, 'd> {
                     None => return,
                 },
                 "if" => match self.condition(directive, rest, &state, location, line) {
-                    // An expression that does not match leaves no groups.
-                    true if directive.word(2).trim_start_matches('!').starts_with('~') && state.scope.groups > 0 => {
-                        state.scope.groups = 1;
-                    }
+                    // An expression that does not match leaves no groups, and the groups of one that matches are its own.
+                    true if state.scope.groups > 0 && directive.word(2).starts_with('~') => state.scope.groups = 1,
+                    true if directive.word(2).starts_with("!~") => state.scope.groups = 0,
                     true => {}
                     false => return,
                 },
@@ -131,7 +130,12 @@ impl<'d> Routes<'_, 'd> {
         location: Option<&Location<'d>>,
         line: Line,
     ) -> bool {
-        if directive.inner().is_empty() {
+        let is_first = |location: &Location<'d>| {
+            let has_files = location.directive.inner().iter().any(|inner| inner.name() == "try_files");
+            state.levels.len() <= location.levels.len() && !has_files
+        };
+        // An empty block ends the settings of the `if` before it, and `try_files`.
+        if directive.inner().is_empty() && location.is_none_or(is_first) {
             self.settle(directive);
             return true;
         }
@@ -150,9 +154,12 @@ impl<'d> Routes<'_, 'd> {
             }
             Ok(Truth::Always) => (Ok(state.matching.clone()), false),
             Ok(Truth::When(conds)) => {
-                // A host in the first rule of a server holds for all of its paths.
+                // A host in the first rule of a server holds for all of its paths. Where all routes have the host, the
+                // path would win.
+                let has_routes =
+                    |name: &String| self.others.contains(name) || !self.is_one_group && self.others.is_own(name);
                 let is_own = |cond: &Cond| match &cond.test {
-                    Test::OneOf(names) => !cond.negated && !names.iter().any(|name| self.others.contains(name)),
+                    Test::OneOf(names) => !cond.negated && !names.iter().any(has_routes),
                     _ => false,
                 };
                 let is_first = location.is_none()
@@ -181,9 +188,11 @@ impl<'d> Routes<'_, 'd> {
         };
         self.settle(directive);
         let mut inside = State { matching, ..state.clone() };
-        if directive.word(2).trim_start_matches('!').starts_with('~') {
+        match directive.word(2) {
             // The condition has the groups, and no route has the condition.
-            inside.scope.groups = 0;
+            operator if operator.starts_with('~') => inside.scope.groups = 0,
+            operator if operator.starts_with("!~") => inside.scope.groups = inside.scope.groups.min(1),
+            _ => {}
         }
         if let Some(location) = location {
             // The last `if` that holds has the settings.

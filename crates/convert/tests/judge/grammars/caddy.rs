@@ -41,8 +41,11 @@ const FIELDS: [&str; 3] = ["X-Key", "X-Role", "X-Trace"];
 /// Password `s3` in bcrypt of the lowest cost.
 const USER: &str = "joe $2b$04$G7hl.0KSoKxRqPQ6vaPfGeaMKr9Kksic/7ySVXc97DiA0MRbeLGne";
 
-/// Every fourth request has the password.
+/// Every fourth request has the password. A name with a final dot is the name without it, which a client could send as well.
 fn ask(ask: &mut Ask, id: usize) {
+    if ask.host.ends_with('.') {
+        ask.host.pop();
+    }
     match id % 4 {
         0 => ask.fields.push(("Authorization".into(), "Basic am9lOnMz".into())),
         1 if id.is_multiple_of(3) => ask.fields.push(("Authorization".into(), "Basic am9lOng=".into())),
@@ -55,7 +58,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     let is_deep = ask.host.strip_suffix(".c.test").is_some_and(|label| label.contains('.'));
     let is_error = here.seen.is_none() && here.answer.as_ref().is_ok_and(|answer| answer.status >= 400);
     let is_refused = is_error && (ask.target.contains("/.") || ask.target.contains("//"));
-    if ask.host.ends_with('.') || is_deep || is_refused {
+    if is_deep || is_refused {
         *there = here.clone();
     }
     let host = ask.host.replace("@P@", "@P0@");
@@ -148,6 +151,11 @@ fn condition(dice: &mut Dice, depth: usize) -> Node {
                 "expression {method} == \"GET\"",
                 "expression path('/api/*') && !method('POST')",
                 "expression {header.X-Key} == \"s\"",
+                "expression {header.X-Role}.startsWith('adm') || {method} in ['PUT', 'DELETE']",
+                "expression !(header({'X-Key': ['s', 'v*']}) && query({'v': '1'}))",
+                "expression path_regexp('^/u/[0-9]+$')",
+                "expression {query.v} == '1'",
+                "vars {http.request.method} GET",
                 "protocol http",
             ])
             .into(),
@@ -218,7 +226,7 @@ fn end(dice: &mut Dice, named: &[String]) -> Node {
 
 fn directive(dice: &mut Dice, named: &[String], depth: usize) -> Node {
     let matcher = matcher(dice, named);
-    match dice.below(22) {
+    match dice.below(23) {
         0 | 1 if depth < 2 => block(format!("handle {matcher}").trim_end().to_string(), body(dice, named, depth + 1)),
         2 | 3 if depth < 2 => block(format!("handle_path {}/*", dice.one(&PREFIXES)), body(dice, named, depth + 1)),
         4 if depth < 2 => block(format!("route {matcher}").trim_end().to_string(), body(dice, named, depth + 1)),
@@ -240,7 +248,24 @@ fn directive(dice: &mut Dice, named: &[String], depth: usize) -> Node {
             format!("request_body {matcher}").trim_end().to_string(),
             vec![line(format!("max_size {}", dice.one(&["2", "1MB"])))],
         ),
-        18 => line(dice.one(&["encode gzip", "log", "import common"])),
+        18 => line(dice.one(&[
+            "encode gzip",
+            "log",
+            "import common",
+            "import guard /admin/* 403",
+            "import guard *.css \"gone\"",
+        ])),
+        19 => line(format!(
+            "{}",
+            dice.one(&[
+                "uri strip_suffix .css",
+                "uri path_regexp /v[0-9]+ /v",
+                "method PUT",
+                "try_files {path} /index.html",
+                "vars a 1",
+                "request_header -X-*",
+            ])
+        )),
         _ => end(dice, named),
     }
 }
@@ -255,7 +280,8 @@ fn body(dice: &mut Dice, named: &[String], depth: usize) -> Vec<Node> {
 
 fn generate(dice: &mut Dice) -> Vec<Node> {
     let snippet = vec![line(format!("header {}", response_field(dice)))];
-    let mut all = vec![block("(common)", snippet)];
+    let guard = vec![line("@guard path {args.0}"), line("respond @guard {args.1}")];
+    let mut all = vec![block("(common)", snippet), block("(guard)", guard)];
     let sites = dice.one(&[
         &["http://a.test:@P0@"][..],
         &["http://a.test:@P0@", "http://:@P0@"],

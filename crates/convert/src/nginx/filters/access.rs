@@ -1,10 +1,12 @@
 //! Refusals of a location: address lists, passwords, and directives of modules that may refuse requests.
 
-use super::lexer::Directive;
-use super::variable::{self, Scope};
-use super::world::{World, single};
-use super::{INHERITED, cache, known};
+use super::cache;
 use crate::model::{Draft, RouteKeys};
+use crate::nginx::inherited::INHERITED;
+use crate::nginx::known;
+use crate::nginx::lexer::Directive;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{World, single};
 use crate::protection::{close, closed_by};
 use evenkeel_config::plan::{Access, BasicAuth};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -77,7 +79,7 @@ const SHIPPED: [&str; 8] = [
 ];
 
 /// True if a directive may refuse requests by rules that are not carried over. `is_inner`: within a server.
-pub(super) fn may_refuse(name: &str, is_inner: bool) -> bool {
+pub(in crate::nginx) fn may_refuse(name: &str, is_inner: bool) -> bool {
     let is = |pattern: &&str| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => *pattern == name,
@@ -95,7 +97,7 @@ pub(super) fn may_refuse(name: &str, is_inner: bool) -> bool {
 }
 
 /// Closes a route whose levels have directives that may refuse requests, or include a file that was not read.
-pub(super) fn protections(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn protections(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     for (depth, level) in levels.iter().enumerate() {
         for directive in level.iter() {
             let (name, line) = (directive.name(), directive.line);
@@ -125,7 +127,7 @@ pub(super) fn protections(levels: &[&[Directive]], set: &mut RouteKeys, world: &
 
 /// `allow` and `deny`: NGINX takes the first network that fits, and evenkeel the longest. Rules within the network of an
 /// earlier rule have no effect there and go.
-pub(super) fn addresses(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn addresses(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let is_rule = |d: &&Directive| matches!(d.name(), "allow" | "deny");
     let rules =
         levels.iter().rev().map(|level| level.iter().filter(is_rule).collect::<Vec<_>>()).find(|r| !r.is_empty());
@@ -221,7 +223,7 @@ fn masked(address: IpAddr, length: u32) -> IpAddr {
     }
 }
 
-pub(super) fn basic_auth(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn basic_auth(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "auth_basic") else { return };
     if directive.word(1) == "off" {
         return world.ledger.carried(directive.line);

@@ -1,13 +1,26 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
-use super::cache;
-use super::lexer::Directive;
-use super::time::milliseconds;
-use super::variable::{self, Scope};
-use super::world::{Forward, World, group, single};
-use super::{access, compression, limits, services};
+// Order: access, cache, compression, limits, services
+
+mod access;
+mod cache;
+mod compression;
+mod limits;
+mod services;
+
+pub(super) use access::may_refuse;
+pub(super) use cache::NAMES as OF_CACHE;
+pub(super) use limits::unshare;
+pub(super) use services::asked;
+
+use crate::ledger::Line;
 use crate::limits::put_time;
 use crate::model::{Draft, Entries, RouteKeys, Value, parse_size, size};
+use crate::nginx::lexer::Directive;
+use crate::nginx::time::milliseconds;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{Forward, World, group, single};
+use crate::protection::closed_by;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
 
@@ -37,10 +50,8 @@ pub(super) fn read(
         Some(_) => body_max(levels, &mut set, world),
         None => bodies_of_own(levels, world),
     }
-    access::addresses(levels, &mut set, world);
-    access::basic_auth(levels, scope, &mut set, world);
-    services::read(levels, scope, &mut set, world);
-    access::protections(levels, &mut set, world);
+    refusals(levels, scope, &mut set, world);
+    services::mirrors(levels, scope, &mut set, world);
     if forward.is_some() {
         bandwidth(levels, scope, &mut set, world);
         unchanged(levels, world);
@@ -51,6 +62,40 @@ pub(super) fn read(
         cache::read(levels, &mut set, world);
     }
     set
+}
+
+/// Keys by which a route refuses clients.
+const GUARDS: [KeyOf<plan::Route>; 5] =
+    [key!("access"), key!("basic_auth"), key!("forward_auth"), key!("jwt"), key!("limits")];
+
+fn refusals(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+    access::addresses(levels, set, world);
+    access::basic_auth(levels, scope, set, world);
+    services::auth(levels, scope, set, world);
+    access::protections(levels, set, world);
+}
+
+/// Refusals of a location with these levels, for requests that it passes on to another location.
+pub(super) fn guards(levels: &[&[Directive]], scope: &Scope, world: &mut World<'_>) -> RouteKeys {
+    let mut set = Draft::default();
+    refusals(levels, scope, &mut set, world);
+    limits::read(levels, scope, &mut set, world);
+    set
+}
+
+/// Adds the refusals of the location before to those of a route. Where both have a refusal of a kind, the route is closed.
+pub(super) fn guard(guards: &RouteKeys, line: Line, set: &mut RouteKeys, world: &mut World<'_>) {
+    let mut both = false;
+    for key in GUARDS {
+        match (guards.get(key), set.get(key)) {
+            (Some(value), None) => drop(set.put(key, value.clone())),
+            (Some(value), Some(own)) => both |= value != own,
+            (None, _) => {}
+        }
+    }
+    if both {
+        closed_by(line, "the locations before and behind it both refuse clients", set, world.ledger);
+    }
 }
 
 /// Notes lines that change responses of endpoints in a way that is not carried over.
@@ -194,6 +239,10 @@ pub(super) fn response_fields(levels: &[&[Directive]], scope: &Scope, set: &mut 
     let mut usual = Entries::default();
     for directive in group(levels, "add_header") {
         let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
+        if value.contains("$request_method") && !group(levels, "error_page").is_empty() {
+            let reason = "an error page is asked for by GET, which `$request_method` of its response is here";
+            world.ledger.changes(line, reason, "nothing, unless clients read the field of errors");
+        }
         if value == "$upstream_cache_status" {
             let reason = "responses say in Cache-Status (RFC 9211) whether they were stored, and why not";
             world.ledger.changes(line, reason, "read Cache-Status instead; the access log has `cache`");

@@ -1,14 +1,14 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
-use super::lexer::Directive;
-use super::variable::{self, Scope};
-use super::world::{World, Zone, group, single};
 use crate::model::{Draft, RouteKeys, Target, Value, name_of};
+use crate::nginx::lexer::Directive;
+use crate::nginx::variable::{self, Scope};
+use crate::nginx::world::{World, Zone, group, single};
 use crate::protection::closed_by;
 use evenkeel_config::plan::{Limit, Map};
 
 /// Adds the limits of a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     let mut limits: Vec<Value> = Vec::new();
     for directive in group(levels, "limit_req").into_iter().chain(group(levels, "limit_conn")) {
         let is_rate = directive.name() == "limit_req";
@@ -30,8 +30,8 @@ pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, 
             true => Some(parameter("burst").map_or(0, |n| n.parse::<u64>().unwrap_or(0))),
             false => directive.word(2).parse::<u64>().ok(),
         };
-        let most = zone.as_ref().and_then(|zone| amount(zone, zone.most, is_rate));
-        let (Some(zone), Some(own), Some(limit)) = (zone, own, most) else {
+        let limit = zone.as_ref().and_then(|zone| amount(zone, zone.least?, is_rate));
+        let (Some(zone), Some(own), Some(limit)) = (zone, own, limit) else {
             closed_by(directive.line, "its zone or its amount is not known", set, world.ledger);
             continue;
         };
@@ -41,14 +41,12 @@ pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, 
             world.ledger.dropped(directive.line, "its key is empty, so that no request counts");
             continue;
         };
-        limits.push(shared(name, limit.with(key!("key"), key.as_str()), world).into());
-        if own < zone.most
-            && let Some(limit) = amount(&zone, own, is_rate)
-        {
-            let reason =
-                "other locations with its zone allow more: for the smaller amount, only its own requests count";
-            world.ledger.changes(directive.line, reason, "a zone of its own, if it must not share");
-            limits.push(limit.with(key!("key"), key.as_str()).into());
+        // A constant key is the same for all requests of a server.
+        let of = variable::constant(&zone.key, scope).map_or(name.to_string(), |text| format!("{name}-{text}"));
+        limits.push(shared(&of, limit.with(key!("key"), key.as_str()), world).into());
+        if zone.least.is_some_and(|least| own > least) {
+            let reason = "all locations with its zone have the smallest of their amounts, which refuses more requests";
+            world.ledger.decide(directive.line, reason, "a larger amount in the limit, or a limit of its own");
         }
         let waits = is_rate && own > 0 && !directive.words.iter().any(|word| word == "nodelay");
         if waits {
@@ -76,15 +74,18 @@ fn amount(zone: &Zone, most: u64, is_rate: bool) -> Option<Draft<Limit>> {
     Some(Draft::one(key!("requests"), format!("{number}/{unit}")).with(key!("burst"), (most + 1).min(1_000_000)))
 }
 
-/// Name of the limit that all locations with a zone share.
-fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
-    let base = name_of(zone).replace('.', "-");
+/// Name of the limit that all locations with a zone, or with a zone and a constant key, share.
+fn shared(of: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
+    let base = name_of(of).replace('.', "-");
     let names = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
     for name in names {
         match world.target.limits.iter().find(|(other, _)| *other == name) {
-            Some((_, other)) if *other == limit => return name,
+            Some((_, other)) if *other == limit && world.limits.get(&name).is_some_and(|user| user == of) => {
+                return name;
+            }
             Some(_) => {}
             None => {
+                world.limits.insert(name.clone(), of.to_string());
                 world.target.limits.push((name.clone(), limit));
                 return name;
             }
@@ -94,7 +95,7 @@ fn shared(zone: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
 }
 
 /// Writes limits that a single route names into that route.
-pub(super) fn unshare(target: &mut Target) {
+pub(in crate::nginx) fn unshare(target: &mut Target) {
     let is_named = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
     let of = |set: &RouteKeys| match set.get(key!("limits")) {
         Some(Value::List(limits)) => limits.clone(),
@@ -135,13 +136,18 @@ fn status(levels: &[&[Directive]], name: &str, of: &Directive, world: &mut World
 /// Key of the requests that share the limit of a zone; `None` if no request counts. A key without a counterpart becomes a
 /// key that refuses more.
 fn key_of(zone: &Zone, directive: &Directive, scope: &Scope, world: &mut World<'_>) -> Option<String> {
-    match zone.key.as_str() {
-        "$binary_remote_addr" | "$remote_addr" => return Some("client".to_string()),
-        "$server_name" if scope.expanded("$server_name").is_empty() => return None,
-        "$server_name" => return Some("route".to_string()),
-        _ => {}
+    if matches!(&*zone.key, "$binary_remote_addr" | "$remote_addr") {
+        return Some("client".to_string());
     }
     if let Some(name) = variable::only(&zone.key) {
+        let tables = std::rc::Rc::clone(&world.tables);
+        if let Some((text, lines)) = tables.only_text(name).filter(|(text, _)| *text != zone.key) {
+            lines.iter().for_each(|line| world.ledger.carried(*line));
+            let reason = format!("requests for which `{}` is empty are counted, too", zone.key);
+            let todo = "a [[route]] without the limit, with client in its match, for those that are exempt";
+            world.ledger.decide(directive.line, reason, todo);
+            return key_of(&Zone { key: text.to_string(), ..zone.clone() }, directive, scope, world);
+        }
         if let Some(field) = name.strip_prefix("http_").filter(|field| *field != "host") {
             return Some(format!("header:{}", variable::field_of(field)));
         }
@@ -149,20 +155,22 @@ fn key_of(zone: &Zone, directive: &Directive, scope: &Scope, world: &mut World<'
             return Some(format!("cookie:{cookie}"));
         }
     }
-    // Clients choose the port and the case of a host.
-    let is_host = zone.key.contains("host");
-    match variable::read(&zone.key, scope).ok().filter(|_| !is_host) {
+    // A client chooses the port and the case of a host, and the spelling of a path.
+    let is_chosen = ["host", "$uri", "${uri", "$document_uri"].iter().any(|part| zone.key.contains(part));
+    match variable::read(&zone.key, scope).ok().filter(|_| !is_chosen) {
+        Some(text) if text.is_empty() => None,
         Some(text) if text.contains('{') => {
-            let map: Draft<Map> = Draft::one(key!("from"), text.as_str()).with(key!("default"), text.as_str());
-            let mut map = map;
+            let mut map: Draft<Map> = Draft::one(key!("from"), text.as_str()).with(key!("default"), text.as_str());
             map.insert(key!("rows"), "-", "-");
             Some(format!("map:{}", world.tables.tests.name("limit", &map)))
         }
-        _ => {
+        Some(_) => Some("route".to_string()),
+        None => {
+            let key = if zone.key.contains("remote_addr") { "client" } else { "route" };
             let reason =
-                format!("requests are not counted by `{}`, but all together, which refuses more of them", zone.key);
-            world.ledger.decide(directive.line, reason, "another key of the limit, such as \"client\"");
-            Some("route".to_string())
+                format!("requests are counted by \"{key}\", not by `{}`, which refuses more of them", zone.key);
+            world.ledger.decide(directive.line, reason, "another key of the limit");
+            Some(key.to_string())
         }
     }
 }

@@ -1,13 +1,17 @@
 //! Action of a route: the clusters that get its requests, or a response by evenkeel itself.
 
+// Order: prefix, retry
+mod prefix;
+mod retry;
+
 use crate::matching::share;
 use crate::node::{Node, TIME_MAX};
-use crate::prefix::Replacement;
-use crate::retry::retry;
-use crate::values::escaped;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template, compile_regex,
+    escaped,
 };
+pub use prefix::Replacement;
+use retry::retry;
 use std::time::Duration;
 
 /// Envoy's time for a request, if a route sets none.
@@ -45,6 +49,22 @@ pub struct Acting {
     pub prefix: Option<Replacement>,
     /// Filters, time limits and retries.
     pub route: Route,
+}
+
+impl Acting {
+    /// Replaces the beginning of paths, where `prefix` has a replacement. `matching` may be a part of the match of the
+    /// original route.
+    ///
+    /// # Errors
+    /// The new path cannot be written.
+    pub fn replace_prefix(&mut self, matching: &Match) -> Result<(), String> {
+        let Some(prefix) = &self.prefix else { return Ok(()) };
+        match &mut self.to {
+            To::Answer(Action::Redirect(redirect)) => redirect.path = Some(prefix.path(matching)?),
+            _ => self.route.filters.rewrite = Some(prefix.rewrite(matching)?),
+        }
+        Ok(())
+    }
 }
 
 /// Mirrors and retries that routes have which set none.

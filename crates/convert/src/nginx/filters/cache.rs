@@ -1,9 +1,9 @@
 //! `proxy_cache` and its directives: the cache of a route.
 
-use super::lexer::Directive;
-use super::time::milliseconds;
-use super::world::{World, group, single};
 use crate::model::{Draft, Entries, RouteKeys, Value, duration, parse_size, size};
+use crate::nginx::lexer::Directive;
+use crate::nginx::time::milliseconds;
+use crate::nginx::world::{World, group, single};
 use evenkeel_config::plan::Cache;
 
 /// Time without a request after which NGINX drops a response, if `inactive` is not set.
@@ -29,7 +29,7 @@ const LOSSLESS: &[(&str, &str)] = &[
 ];
 
 /// Directives of this file, for those that no location has used.
-pub(super) const NAMES: &[&str] = &[
+pub(in crate::nginx) const NAMES: &[&str] = &[
     "proxy_cache",
     "proxy_cache_valid",
     "proxy_cache_key",
@@ -49,7 +49,7 @@ pub(super) const NAMES: &[&str] = &[
 ];
 
 /// Adds `cache` for a location with these levels, if it has `proxy_cache`.
-pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "proxy_cache") else { return };
     if directive.word(1) == "off" {
         return world.ledger.carried(directive.line);
@@ -105,7 +105,7 @@ fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Draft<Cache>, (
             "scheme" | "host" | "http_host" | "proxy_host" | "server_name" | "server_port" | "request_method"
             | "uri" | "document_uri" | "is_args" | "proxy_port" => {}
             "request_uri" | "args" | "query_string" => has_query = true,
-            name if name.starts_with("http_") => headers.push(super::variable::field_of(&name[5..]).into()),
+            name if name.starts_with("http_") => headers.push(crate::nginx::variable::field_of(&name[5..]).into()),
             name if name.starts_with("cookie_") => {
                 world.ledger.changes(
                     directive.line,

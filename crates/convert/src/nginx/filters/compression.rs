@@ -1,9 +1,9 @@
 //! `gzip`, `brotli` and `zstd` with their settings: `compress` of a route.
 
-use super::lexer::Directive;
-use super::world::{World, single};
 use crate::compression::{self, types};
 use crate::model::{Draft, Entries, RouteKeys, parse_size, size};
+use crate::nginx::lexer::Directive;
+use crate::nginx::world::{World, single};
 
 /// Coding, the directives that are its switch, types, shortest length and level, and its highest level here.
 const CODINGS: [(&str, [&str; 4], u64); 3] = [
@@ -19,7 +19,7 @@ const GZIP_MIN: u64 = 2;
 const MIN_LENGTH: u64 = 20;
 
 /// Reads the directives of all codings that are on.
-pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
+pub(in crate::nginx) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let is_on = |name: &str| single(levels, name).is_some_and(|switch| switch.word(1) == "on");
     let (mut algorithms, mut all_types, mut level) = (Vec::new(), vec!["text/html".to_string()], Entries::default());
     let mut min_length = None;

@@ -1,17 +1,17 @@
 //! `auth_request` and `mirror`: sub-requests to a location, which become keys of a route with a pool.
 
-use super::lexer::Directive;
-use super::tree::Tree;
-use super::variable::Scope;
-use super::world::{World, group, single, split_uri};
 use crate::ledger::Line;
 use crate::model::{Draft, RouteKeys, Value};
+use crate::nginx::lexer::Directive;
+use crate::nginx::tree::Tree;
+use crate::nginx::variable::Scope;
+use crate::nginx::world::{World, group, single, split_uri};
 use crate::protection::{close, closed_by};
 use evenkeel_config::plan::{ForwardAuth, Mirror};
 use std::collections::BTreeMap;
 
 /// Locations of a server that sub-requests lead to, by their paths.
-pub(super) fn asked<'d>(levels: &[&'d [Directive]], tree: &Tree<'d>) -> BTreeMap<&'d str, &'d Directive> {
+pub(in crate::nginx) fn asked<'d>(levels: &[&'d [Directive]], tree: &Tree<'d>) -> BTreeMap<&'d str, &'d Directive> {
     fn paths<'d>(level: &'d [Directive], is_server: bool, all: &mut Vec<&'d str>) {
         for directive in level {
             if matches!(directive.name(), "auth_request" | "mirror") && directive.word(1) != "off" {
@@ -32,14 +32,18 @@ pub(super) fn asked<'d>(levels: &[&'d [Directive]], tree: &Tree<'d>) -> BTreeMap
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
-/// Adds `forward_auth` and `mirror` for a location with these levels.
-pub(super) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
+/// Adds `forward_auth` for a location with these levels.
+pub(in crate::nginx) fn auth(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
             _ => auth_request(directive, levels, scope, set, world),
         }
     }
+}
+
+/// Adds `mirror` for a location with these levels.
+pub(in crate::nginx) fn mirrors(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
     if let [directive, others @ ..] = &group(levels, "mirror")[..] {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),

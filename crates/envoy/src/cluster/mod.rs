@@ -1,11 +1,13 @@
 //! Translation of a `Cluster` to a pool: endpoints or their source, algorithm, checks, limits, protocol and TLS.
 
+mod checks;
+
 use crate::assignment::{self, Assigned, Hosts};
-use crate::checks::{health, outlier};
 use crate::names;
 use crate::node::Node;
 use crate::spelling;
 use crate::tls::with_endpoints;
+use checks::{health, outlier};
 use evenkeel_balance::algorithms;
 use evenkeel_balance::slow_start;
 use evenkeel_config::plan::{Balance, Discover, EndpointProtocol, Pool, PoolTls, Source, Xds, XdsServer};
