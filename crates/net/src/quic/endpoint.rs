@@ -87,6 +87,8 @@ pub trait Session: 'static {
     fn writable(self: &Rc<Self>, stream: StreamId);
     /// The client wants no more of a stream.
     fn stopped(self: &Rc<Self>, stream: StreamId, code: u64);
+    /// The client has acknowledged all of a stream.
+    fn finished(self: &Rc<Self>, _: StreamId) {}
     /// The time of [`Connection::set_alarm`] has come.
     fn alarm(self: &Rc<Self>) {}
     /// The connection has ended. Called once.
@@ -495,7 +497,8 @@ fn tell(connection: &Connection, session: &Rc<impl Session>, event: Event) {
         Event::Stream(StreamEvent::Readable { id }) => session.readable(id),
         Event::Stream(StreamEvent::Writable { id }) => session.writable(id),
         Event::Stream(StreamEvent::Stopped { id, error_code }) => session.stopped(id, error_code.into_inner()),
-        Event::Stream(StreamEvent::Finished { .. } | StreamEvent::Available { .. })
+        Event::Stream(StreamEvent::Finished { id }) => session.finished(id),
+        Event::Stream(StreamEvent::Available { .. })
         | Event::HandshakeDataReady
         | Event::DatagramReceived
         | Event::DatagramsUnblocked => {}

@@ -17,7 +17,7 @@ use evenkeel_net::tls::{Cause, Info};
 use evenkeel_wire::h3::{self, ConnectionError, ErrorCode, Event, Head, Refused, UnidirectionalStream};
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,8 @@ pub struct Session {
 pub(super) struct State {
     pub(super) engine: h3::Connection,
     pub(super) streams: HashMap<StreamId, Stream>,
+    /// Streams that have ended and that the client has not acknowledged: closing the connection would cut them.
+    pub(super) unacknowledged: HashSet<StreamId>,
     unidirectional: HashMap<StreamId, (UnidirectionalStream, Vec<u8>)>,
     /// This side's control stream.
     control: Option<StreamId>,
@@ -96,6 +98,7 @@ impl Session {
         let state = State {
             engine: h3::Connection::server(config, open.core.clock.now().0),
             streams: HashMap::new(),
+            unacknowledged: HashSet::new(),
             unidirectional: HashMap::new(),
             control: None,
             control_out: Vec::new(),
@@ -149,9 +152,16 @@ impl Session {
         self.end_if_drained();
     }
 
-    /// Closes the connection once its last request has ended.
+    /// Closes the connection once its last request has ended and the client has the whole response.
     pub(super) fn end_if_drained(&self) {
-        if self.drain.get() == Drain::Last && self.state.borrow().streams.is_empty() {
+        if self.drain.get() != Drain::Last {
+            return;
+        }
+        let is_done = {
+            let state = self.state.borrow();
+            state.streams.is_empty() && state.unacknowledged.is_empty()
+        };
+        if is_done {
             self.close(ErrorCode::NoError, b"");
         }
     }
@@ -261,7 +271,8 @@ impl Session {
                 let Some(stream) = state.streams.get_mut(&id) else { return };
                 match stream.fill(&self.connection, id) {
                     Fill::Pending => return,
-                    Fill::Reset => {
+                    Fill::Reset(code) => {
+                        self.open.listener.stats.http3.resets_received[h3_code_index(code)].add(1);
                         let told = state.engine.on_reset(&mut stream.message, now);
                         state.streams.remove(&id);
                         self.connection.reset(id, ErrorCode::RequestCancelled as u64);
@@ -347,7 +358,9 @@ impl Session {
                 self.connection.write(id, &mut vec![out.into()]);
                 self.connection.finish(id);
                 self.connection.stop(id, ErrorCode::NoError as u64);
-                self.state.borrow_mut().streams.remove(&id);
+                let state = &mut *self.state.borrow_mut();
+                state.streams.remove(&id);
+                state.unacknowledged.insert(id);
             }
         }
         (self.uses.refused)(self, refused);
@@ -421,23 +434,37 @@ impl endpoint::Session for Session {
             let error = self.state.borrow().engine.on_control_stopped();
             return self.fail(error);
         }
-        self.open.listener.stats.http3.resets_received[h3_code_index(code)].add(1);
         self.connection.reset(id, code);
+        // QUIC allows the client another stream only once this one has ended in both directions.
+        self.connection.stop(id, ErrorCode::RequestCancelled as u64);
         let now = self.now();
         let told = {
             let state = &mut *self.state.borrow_mut();
-            let Some(stream) = state.streams.get_mut(&id) else { return };
-            stream.lose();
-            let told = state.engine.on_reset(&mut stream.message, now);
-            if !stream.has_task() {
-                state.streams.remove(&id);
+            state.unacknowledged.remove(&id);
+            match state.streams.get_mut(&id) {
+                None => Ok(()),
+                Some(stream) => {
+                    if !stream.is_lost {
+                        self.open.listener.stats.http3.resets_received[h3_code_index(code)].add(1);
+                    }
+                    stream.lose();
+                    let told = state.engine.on_reset(&mut stream.message, now);
+                    if !stream.has_task() {
+                        state.streams.remove(&id);
+                    }
+                    told
+                }
             }
-            told
         };
         if let Err(error) = told {
             return self.fail(error);
         }
         self.tell_floods();
+        self.end_if_drained();
+    }
+
+    fn finished(self: &Rc<Self>, id: StreamId) {
+        self.state.borrow_mut().unacknowledged.remove(&id);
         self.end_if_drained();
     }
 

@@ -4,6 +4,7 @@
 
 use super::session::Session;
 use crate::body::part::{Gone, Part};
+use crate::observe::stats::h3_code_index;
 use bytes::{Buf as _, Bytes};
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::event_loop::WakerSlot;
@@ -35,7 +36,9 @@ pub(super) struct Stream {
     pending: Vec<Bytes>,
     /// True once the response is complete, but for what is pending.
     ends: bool,
-    is_lost: bool,
+    /// True once QUIC has the whole response.
+    is_sent: bool,
+    pub(super) is_lost: bool,
     progress: Progress,
     waker: Option<WakerSlot>,
 }
@@ -56,8 +59,8 @@ pub(super) enum Fill {
         ends: bool,
     },
     Pending,
-    /// The client has reset the stream.
-    Reset,
+    /// The client has reset the stream with this code.
+    Reset(u64),
 }
 
 /// Most bytes taken from a stream at once.
@@ -75,6 +78,7 @@ impl Stream {
             broken: None,
             pending: Vec::new(),
             ends: false,
+            is_sent: false,
             is_lost: false,
             progress: Progress::Head,
             waker: None,
@@ -114,7 +118,7 @@ impl Stream {
                 Read::Data(bytes) => self.ahead = Some(bytes),
                 Read::End => self.is_at_end = true,
                 Read::Pending => break,
-                Read::Reset(_) => return Fill::Reset,
+                Read::Reset(code) => return Fill::Reset(code),
             }
         }
         match self.unread.is_empty() && !self.is_at_end {
@@ -150,8 +154,11 @@ impl Session {
             if !stream.ends {
                 return;
             }
-            self.connection.finish(id);
-            state.engine.on_sent();
+            if !std::mem::replace(&mut stream.is_sent, true) {
+                self.connection.finish(id);
+                state.unacknowledged.insert(id);
+                state.engine.on_sent();
+            }
             if stream.progress != Progress::Released {
                 return;
             }
@@ -234,8 +241,13 @@ impl StreamHandle {
                         stream.waker = Some(WakerSlot::of(cx));
                         return Poll::Pending;
                     }
-                    Fill::Reset => {
+                    Fill::Reset(code) => {
                         stream.lose();
+                        session.open.listener.stats.http3.resets_received[h3_code_index(code)].add(1);
+                        if !stream.is_sent {
+                            // QUIC allows the client another stream only once this one has ended in both directions.
+                            session.connection.reset(self.id, ErrorCode::RequestCancelled as u64);
+                        }
                         state.engine.on_reset(&mut stream.message, now)
                     }
                     Fill::Some { mut ends } => {
@@ -262,7 +274,9 @@ impl StreamHandle {
                                     stream.lose();
                                     session.connection.reset(self.id, code as u64);
                                     session.connection.stop(self.id, code as u64);
-                                    session.open.listener.stats.malformed.add(1);
+                                    let stats = &session.open.listener.stats;
+                                    stats.http3.resets_sent[h3_code_index(code as u64)].add(1);
+                                    stats.malformed.add(1);
                                 }
                                 _ => {}
                             }
@@ -368,6 +382,8 @@ impl StreamHandle {
             was_lost
         });
         if !was_lost {
+            self.session.state.borrow_mut().unacknowledged.remove(&self.id);
+            self.session.open.listener.stats.http3.resets_sent[h3_code_index(code as u64)].add(1);
             self.session.connection.reset(self.id, code as u64);
             self.session.connection.stop(self.id, code as u64);
         }
