@@ -125,7 +125,7 @@ fn is_apart(directive: &Directive) -> bool {
     directive.name().starts_with('@') || matches!(directive.name(), "tls" | "bind" | "handle_errors")
 }
 
-/// Directives of Caddy that never refuse requests. Those of plugins may.
+/// Directives of Caddy that never refuse requests. Directives of plugins may.
 const PLAIN: [&str; 28] = [
     "acme_server",
     "copy_response",
