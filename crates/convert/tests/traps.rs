@@ -1,7 +1,7 @@
 //! Differences between the programs that would change behaviour silently: each is carried over exactly, or said.
 
 use evenkeel_config::NoFiles;
-use evenkeel_convert::{Converted, Report, convert};
+use evenkeel_convert::{Converted, From, Report, convert};
 
 pub fn converted(text: &str) -> Converted {
     let converted = convert("f", text, None, &NoFiles).expect("it is recognised");
@@ -463,4 +463,21 @@ fn a_host_of_the_server_itself_is_tried_before_its_paths() {
     let two = converted(&format!("http {{ server {{ listen 80; return 204; }} server {{ listen 80; {own} }} }}"));
     let first = two.toml.split("[[route]]").find(|route| route.contains("\"/api\"")).unwrap_or_default();
     assert!(first.contains("https://b.test") || first.is_empty(), "{}", two.toml);
+}
+
+#[test]
+fn groups_of_joined_expressions_have_no_names() {
+    let text = "http { server { listen 80; server_name ~^(?<n>a+)[.]test$; return 204; } \
+                server { listen 80; server_name ~^(?<n>b+)[.]test$; return 205; } \
+                server { listen 80 default_server; location ~ ^/(?<n>a+)/x { return 403; } \
+                location ~ ^/(?<n>b+)/x { return 404; } location / { return 206; } } }";
+    let joined = converted(text);
+    let lines = joined.toml.lines().map(|line| line.matches("(?P<n>").count()).max();
+    assert!(lines.is_some_and(|most| most <= 1), "{}", joined.toml);
+}
+
+#[test]
+fn a_location_outside_of_a_server_must_be_decided() {
+    let part = convert("part.conf", "location /a { return 403; }\n", Some(From::Nginx), &NoFiles).expect("it is named");
+    assert_eq!((part.report.forgotten, part.report.decide.len()), (0, 1), "{}", part.report.to_text());
 }

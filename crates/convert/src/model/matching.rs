@@ -370,7 +370,24 @@ impl Match {
 
 /// An expression among `count` alternatives: its flags must not apply to the expressions behind it.
 fn apart(regex: String, count: usize) -> String {
-    if regex.starts_with("(?") && count > 1 { format!("(?:{regex})") } else { regex }
+    match count {
+        1 => regex,
+        _ if regex.starts_with("(?") => format!("(?:{})", unnamed(&regex)),
+        _ => unnamed(&regex),
+    }
+}
+
+/// An expression without names of its groups, which would occur twice where it is joined to others.
+pub(crate) fn unnamed(regex: &str) -> String {
+    let mut parts = regex.split("(?P<");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        match part.split_once('>').filter(|_| !out.ends_with('\\')) {
+            Some((_, rest)) => out.extend(["(", rest]),
+            None => out.extend(["(?P<", part]),
+        }
+    }
+    out
 }
 
 fn list_key(key: &Key) -> &'static str {

@@ -8,7 +8,7 @@ mod units;
 
 pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size};
 pub(crate) use maps::Maps;
-pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
+pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape, unnamed};
 pub(crate) use order::{Clash, break_ties, settle_order};
 pub(crate) use units::{braced, duration, name_of, parse_size, pool_names};
 

@@ -75,6 +75,12 @@ fn process(all: &[Directive], ledger: &mut Ledger) {
                 let todo = "a listener with mode = \"tcp\" for each port, if a plain balancer is enough";
                 lost(directive, "mail is not proxied with its protocols", todo, ledger);
             }
+            "location" => {
+                let (reason, todo) =
+                    ("it stands outside of a server", "convert the nginx.conf that includes this file");
+                ledger.decide(directive.line, reason, todo);
+                directive.inner().iter().for_each(|inner| lost(inner, reason, todo, ledger));
+            }
             _ => {}
         }
     }

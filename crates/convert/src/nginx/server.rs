@@ -12,7 +12,7 @@ use super::variable::Scope;
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Apart, Cond, Key, Listener, Match, Route, break_ties, escape, name_of, parse_size, size};
+use crate::model::{Apart, Cond, Key, Listener, Match, Route, break_ties, escape, name_of, parse_size, size, unnamed};
 use crate::reconcile::reconcile;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
@@ -134,7 +134,8 @@ fn hosts(number: usize, servers: &[Server<'_>], key: &(String, bool)) -> Vec<Vec
         .collect();
     late.sort_by_key(|(_, late)| (late.length == 0, std::cmp::Reverse(late.length)));
     let none_of = |all: &[(usize, &Late)]| {
-        let others: Vec<&str> = all.iter().filter(|(of, _)| *of != number).map(|(_, late)| &*late.regex).collect();
+        let others = all.iter().filter(|(of, _)| *of != number);
+        let others: Vec<String> = others.map(|(_, late)| unnamed(&late.regex)).collect();
         (!others.is_empty()).then(|| rules::host(&others.join("|")).negate())
     };
     let mut places = Vec::new();
