@@ -54,7 +54,7 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         From::Envoy => &[
             PATHS,
             "Server is the endpoint's, and x-envoy fields and X-Request-Id are not added, where Envoy writes them",
-            "hosts are compared without port and final dot; normalised paths are forwarded as sent, unless readings choose different routes",
+            "hosts are compared without port and final dot; normalised paths are forwarded, redirected and written into fields as sent, unless readings choose different routes",
             "the path in values of fields has no question mark that nothing follows",
         ],
     };

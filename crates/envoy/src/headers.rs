@@ -106,7 +106,7 @@ pub fn of_responses(levels: &[&Fields]) -> ResponseHeaders {
 }
 
 impl Fields {
-    /// Removes these fields.
+    /// The removal of these fields, with no other change.
     pub fn without(names: &[Arc<str>]) -> Fields {
         Fields { remove: names.to_vec(), entries: Vec::new() }
     }

@@ -4,16 +4,15 @@
 //! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads it from protobuf; readers of files build it
 //!    themselves. Unread fields of a resource are refused; unread fields of a file are reported.
 //! 2. [`listener`], [`route`] and [`cluster`] each translate a kind of resource. Parts of resources: [`matching`],
-//!    [`values`], [`action`], `headers`, `formats`, `retry`, `checks`, [`assignment`], `spelling` and `tls`. `order` sorts routes, `names` forms
+//!    [`values`], [`action`], `headers`, `formats`, [`assignment`], `spelling` and `tls`. `order` sorts routes, `names` forms
 //!    their names.
 //! 3. [`plan`]: resources in use, as listeners, routes and pools.
 #![forbid(unsafe_code)]
 
-// Order: plan, listener, route, prefix, action, cluster, checks, assignment, tls, retry, headers, formats, spelling, order, names,
+// Order: plan, listener, route, action, cluster, assignment, tls, headers, formats, spelling, order, names,
 // matching, pairs, values, wire, node, testing, schema
 pub mod action;
 pub mod assignment;
-mod checks;
 pub mod cluster;
 mod formats;
 mod headers;
@@ -24,8 +23,6 @@ pub mod node;
 mod order;
 pub mod pairs;
 pub mod plan;
-mod prefix;
-mod retry;
 pub mod route;
 pub mod schema;
 mod spelling;

@@ -1,4 +1,4 @@
-//! How two matches of a plan stand to each other: nested, apart, or with requests in common. See [`both`].
+//! Relations of two matches of a plan: nested, apart, or with requests in common. See [`both`].
 
 use crate::values::{Named, add, are_disjoint, exclude, fits, implies};
 use evenkeel_config::plan::{Cidr, Criteria, Match, PathPattern};

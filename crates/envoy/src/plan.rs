@@ -140,8 +140,9 @@ impl<'a> Making<'a> {
                 if has_wide && !place.is_everything() && !host.takes_all() {
                     let name = self.name(&format!("{}/{}/(none)", used.name, host.name));
                     let matching = place.matching(&Match::all()).unwrap_or_default();
-                    // A condition on the host may be that of a route, too.
-                    let order = if place.odd.is_some() { u32::MAX } else { 0 };
+                    // A condition on the host may make it as specific as a route.
+                    let has_condition = place.odd.is_some() || place.not.is_some();
+                    let order = if has_condition { u32::MAX } else { 0 };
                     let route = Route { name, listeners: used.listeners.clone(), matching, order, ..nothing() };
                     self.routes.push(Piece { of: format!("{}/{}", used.of, host.name).into(), value: route });
                 }

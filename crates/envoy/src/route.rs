@@ -182,8 +182,8 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
     let mut fitting = Vec::new();
     for (matching, position) in settled {
         let mut acting = routes[position].1.clone();
-        if let Some(prefix) = acting.prefix.clone()
-            && let Err(why) = prefix.apply(Arc::make_mut(&mut acting), &matching)
+        if acting.prefix.is_some()
+            && let Err(why) = Arc::make_mut(&mut acting).replace_prefix(&matching)
         {
             nodes[position].without(why)?;
             continue;
@@ -232,7 +232,7 @@ fn refusing(node: &Node<'_>, taken: &BTreeMap<Option<HostPattern>, String>) -> V
     host
 }
 
-/// A route that refuses.
+/// The action of a route whose requests get a 403.
 fn refused() -> Acting {
     answering(Action::Respond(Respond { status: 403, ..Respond::default() }))
 }

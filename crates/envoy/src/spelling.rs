@@ -4,7 +4,7 @@
 use crate::node::Node;
 use evenkeel_config::plan::Paths;
 
-/// Reason for which a rejection is refused.
+/// Reason for which a rejection is refused. No criterion of a route is about names of fields, so no route can refuse them.
 const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would pass";
 
 /// Reads the settings of a connection manager. Returns the setting for paths that servers may read in several ways.
@@ -26,8 +26,10 @@ pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
     let paths = match manager.number("path_with_escaped_slashes_action") {
         0 | KEEP_UNCHANGED if !normalises => Paths::AsSent,
         REJECT_REQUEST => {
-            // Escaped slashes that lead to no other route pass.
-            manager.note("path_with_escaped_slashes_action");
+            // Escaped slashes that lead to no other route pass, unless a reader of files adds routes that refuse them.
+            if !manager.is_of_file() {
+                manager.note("path_with_escaped_slashes_action");
+            }
             Paths::Refuse
         }
         _ => Paths::Normalise,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Steps for which an expression may run on a text of the configuration.
 const STEPS: u32 = 1_000_000;
 
-/// Conditions by name.
+/// Conditions that hold together, each with the name of its field, parameter or cookie.
 pub type Named = Vec<(Arc<str>, Expected)>;
 
 /// A value that has to be there, or must not.

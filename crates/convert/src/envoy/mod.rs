@@ -3,19 +3,22 @@
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
 //! 2. `auth`, `body_max`, `compression`, `rbac`: HTTP filters that become keys of the routes of their filter chain, or
-//!    routes that refuse. `rule` is a rule of such a filter, and `per_route` has the settings of routes for filters.
+//!    routes that refuse (`guard`). `rule` is a rule of such a filter, and `per_route` has the settings of routes for
+//!    filters. `spellings` refuses paths and hosts by their spelling.
 //! 3. `settled`: the report, by the fields that were read from the messages.
 
-// Order: auth, body_max, compression, rbac, rule, per_route, behind, settled, read
+// Order: auth, body_max, compression, rbac, rule, spellings, guard, per_route, behind, settled, read
 mod auth;
 mod behind;
 mod body_max;
 mod compression;
+mod guard;
 mod per_route;
 mod rbac;
 mod read;
 mod rule;
 mod settled;
+mod spellings;
 
 use crate::ledger::Ledger;
 use crate::tree::{self, Kind, Node as Table};
@@ -27,7 +30,7 @@ use evenkeel_envoy::node::{Node, Value};
 use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
 use evenkeel_envoy::route::RouteConfiguration;
 use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
-use read::message;
+use read::{each, message};
 use settled::settle;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -114,6 +117,7 @@ fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) 
             for filter in each(manager, "http_filters") {
                 http_filter(filter, manager, &users, listener, routes, ledger);
             }
+            spellings::refuse(manager, routes, ledger);
         }
     }
 }
@@ -143,16 +147,6 @@ fn http_filter(
         return;
     }
     let _ = auth::read(filter, manager, users, &mut behind, ledger) || compression::read(filter, &mut behind, ledger);
-}
-
-/// Tables of a repeated field, in the order of its messages.
-fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
-    let all = table.entries().iter().filter(move |(name, _)| name == key).flat_map(|(_, value)| match &value.kind {
-        Kind::List(all) => all.iter(),
-        _ => std::slice::from_ref(value).iter(),
-    });
-    // A text is not read as a message.
-    all.filter(|value| value.text().is_none())
 }
 
 /// Enters differences in the book, at the cluster concerned, or at a listener that leads to it.

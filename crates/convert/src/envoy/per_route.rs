@@ -1,16 +1,16 @@
 //! `typed_per_filter_config`: settings of a filter for a virtual host or a route. See [`settings`].
 
-use super::each;
+use super::read::each;
 use crate::ledger::Line;
 use crate::tree::{Kind, Node};
 
-/// Settings of a filter for a route.
+/// Difference of a route from the filter chain, in the settings of a filter.
 pub(super) enum Settings<'n> {
-    /// As for all routes.
+    /// The settings of the filter chain.
     Same,
-    /// The filter does nothing.
+    /// The line that turns the filter off.
     Off(Line),
-    /// Settings of its own.
+    /// A table that replaces the settings of the filter chain.
     Other(&'n Node),
 }
 

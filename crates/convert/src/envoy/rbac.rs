@@ -1,27 +1,21 @@
-//! `envoy.filters.http.rbac`: requests that are refused by a rule. Each route gets a route before it for those of its
-//! requests, or a list of networks. Where a rule has a part without a counterpart, more requests are refused.
+//! `envoy.filters.http.rbac`: requests that are refused by a rule. Each route gets a route before it that refuses
+//! some of its requests, or a list of networks. Where a rule has a part without a counterpart, more requests are refused.
 
-use super::behind::close;
+use super::guard::guard;
 use super::per_route::{Settings, settings};
 use super::read::message;
 use super::rule::Rule;
 use crate::ledger::{Ledger, Line};
 use crate::report::OPEN;
 use crate::tree::Node;
-use evenkeel_config::plan::{
-    Access, Action, Cidr, Criteria, Expected, Filters, Listener, Match, PathPattern, Respond, ResponseHeaders,
-};
-use evenkeel_envoy::action::{Acting, To, answering};
+use evenkeel_config::plan::{Cidr, Criteria, Expected, Listener, Match, PathPattern};
 use evenkeel_envoy::matching::header_condition;
 use evenkeel_envoy::node;
-use evenkeel_envoy::pairs::{are_apart, both, braced, takes_all};
-use evenkeel_envoy::route::{PlannedRoute, RouteConfiguration, VirtualHost};
+use evenkeel_envoy::pairs::braced;
+use evenkeel_envoy::route::{RouteConfiguration, VirtualHost};
 use evenkeel_envoy::schema::{HEADER_MATCHER, Message, STRING_MATCHER};
 use evenkeel_envoy::values::{escaped, text_condition};
 use std::sync::Arc;
-
-/// End of the labels of routes that refuse.
-const DENIED: &str = "/denied";
 
 /// Surroundings of the filter on which its rules depend.
 struct Around<'a> {
@@ -55,7 +49,8 @@ pub(super) fn read(
     }
     for host in &mut routes.hosts {
         let host = Arc::make_mut(host);
-        let own = |label: Option<&str>, ledger: &mut Ledger| match settings(manager, &host.name, label, name) {
+        let of = host.name.clone();
+        let own = |label: Option<&str>, ledger: &mut Ledger| match settings(manager, &of, label, name) {
             Settings::Same => base.clone(),
             Settings::Off(line) => {
                 ledger.carried(line);
@@ -68,106 +63,9 @@ pub(super) fn read(
             }
         };
         let of_host = own(None, ledger);
-        let mut all: Vec<PlannedRoute> = Vec::new();
-        let takes_all = host.takes_all();
-        for mut route in std::mem::take(&mut host.routes) {
-            if !route.label.ends_with(DENIED) {
-                let denied = own(Some(&route.label), ledger);
-                guard(&mut route, &denied, filter.line, &mut all, ledger);
-            }
-            all.push(route);
-        }
-        if !takes_all {
-            let acting = Arc::new(refusing(&refused()));
-            let (label, order): (Arc<str>, _) = (format!("(none){DENIED}").into(), u32::MAX);
-            let none = of_host.iter().map(|matching| {
-                let (label, matching, acting) = (label.clone(), matching.clone(), acting.clone());
-                PlannedRoute { label, matching, order, acting }
-            });
-            all.extend(none);
-        }
-        // Refusals stand before their route in the list, so they are before it in the order.
-        all.sort_by_key(|route| route.order);
-        for (order, route) in (0..).zip(&mut all) {
-            route.order = order;
-        }
-        host.routes = all;
+        guard(host, &of_host, filter.line, ledger, |route, ledger| own(Some(&route.label), ledger));
     }
     filter.carried(ledger);
-}
-
-/// Adds routes for the requests of a route that are refused.
-fn guard(route: &mut PlannedRoute, denied: &[Match], line: Line, all: &mut Vec<PlannedRoute>, ledger: &mut Ledger) {
-    for denied in denied {
-        if are_apart(&route.matching, denied) {
-            continue;
-        }
-        let acting = Arc::make_mut(&mut route.acting);
-        // Envoy adds the fields of a route to a refusal, but not those of a response of its own.
-        let answers = matches!(acting.to, To::Answer(_));
-        if takes_all(denied, &route.matching) {
-            close(&mut acting.route.filters);
-            if answers {
-                acting.route.filters.response_headers = ResponseHeaders::default();
-            }
-            return;
-        }
-        let access = &mut acting.route.filters.access;
-        if access.is_none() && !answers && !has_clients(&route.matching) {
-            *access = of_clients(denied);
-            if access.is_some() {
-                continue;
-            }
-        }
-        match both(&route.matching, denied) {
-            Ok(matching) => all.push(PlannedRoute {
-                label: format!("{}{DENIED}", route.label).into(),
-                matching,
-                order: route.order,
-                acting: Arc::new(refusing(&route.acting)),
-            }),
-            Err(why) => {
-                ledger.decide(line, format!("{why}: all requests of the route are refused"), OPEN);
-                close(&mut Arc::make_mut(&mut route.acting).route.filters);
-                return;
-            }
-        }
-    }
-}
-
-fn has_clients(matching: &Match) -> bool {
-    !matching.criteria.clients.is_empty() || !matching.not.clients.is_empty()
-}
-
-/// Networks that are refused, or all but some, if nothing else decides.
-fn of_clients(denied: &Match) -> Option<Access> {
-    let (deny, allow) = (&denied.criteria.clients, &denied.not.clients);
-    let is_only = |matching: &Match| {
-        let mut bare = matching.clone();
-        (bare.criteria.clients, bare.not.clients) = (Vec::new(), Vec::new());
-        bare == Match::all()
-    };
-    let one = deny.is_empty() != allow.is_empty();
-    (one && is_only(denied)).then(|| Access { allow: allow.clone(), deny: deny.clone(), ..Access::default() })
-}
-
-/// A route that refuses.
-fn refused() -> Acting {
-    answering(Action::Respond(Respond { status: 403, ..Respond::default() }))
-}
-
-/// A route that refuses, with the changes and the protection of another.
-fn refusing(of: &Acting) -> Acting {
-    let mut acting = refused();
-    let answers = matches!(of.to, To::Answer(_));
-    let of = &of.route.filters;
-    acting.route.filters = Filters {
-        response_headers: if answers { ResponseHeaders::default() } else { of.response_headers.clone() },
-        basic_auth: of.basic_auth.clone(),
-        jwt: of.jwt.clone(),
-        ..Filters::default()
-    };
-    acting
 }
 
 impl Around<'_> {

@@ -26,6 +26,16 @@ pub(super) fn message<'t>(table: &'t Table, of: &'static Message, ledger: &mut L
     node
 }
 
+/// Tables of a repeated field, in the order of its messages.
+pub(super) fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
+    let all = table.entries().iter().filter(move |(name, _)| name == key).flat_map(|(_, value)| match &value.kind {
+        Shape::List(all) => all.iter(),
+        _ => std::slice::from_ref(value).iter(),
+    });
+    // A text is not read as a message.
+    all.filter(|value| value.text().is_none())
+}
+
 /// Field that a key names; `None` if the schema does not have it.
 pub(super) fn field(of: &'static Message, key: &str) -> Option<&'static Field> {
     of.fields.iter().find(|field| field.name == key)

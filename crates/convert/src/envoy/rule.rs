@@ -7,11 +7,11 @@ use evenkeel_envoy::values::escaped;
 /// Alternatives of a rule, at most.
 const MATCHES_MAX: usize = 64;
 
-/// A rule about requests.
+/// A condition, or conditions joined by `and`, `or` and `not`.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     Always(bool),
-    /// A single condition.
+    /// Match with no more than one condition, which can be inverted.
     Is(Box<Match>),
     /// A condition that no match can have, with the reason.
     Unknown(String),

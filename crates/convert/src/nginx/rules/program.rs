@@ -250,7 +250,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.world.ledger.carried(location.directive.line);
         state.levels.clone_from(&location.levels);
         let own = location.directive.inner();
-        // Another path than that of the request has been looked for within the location.
+        // A path other than the request's has been looked for within the location.
         if location.modifier.starts_with('~') && state.jumps == 0 && own.iter().any(|d| d.name() == "location") {
             self.nested(&location.inner, &state);
         }

@@ -41,9 +41,10 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             if ask.target.ends_with('?') {
                 seen.fields.iter_mut().for_each(|(_, value)| *value = value.trim_end_matches('?').to_string());
             }
-            // Paths whose readings choose the same route are forwarded as sent.
+            // Paths whose readings choose the same route are forwarded as sent, and are so in values.
             if is_odd {
                 seen.target = normal(&seen.target);
+                seen.fields.iter_mut().for_each(|(_, value)| *value = normal_words(value));
             }
         }
         let is_own = side.seen.is_none();
@@ -62,9 +63,19 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
                 if name == "location" && value.starts_with('/') {
                     *value = format!("http://{}{value}", ask.host);
                 }
+                let path = value.find("://").and_then(|at| value[at + 3..].find('/').map(|slash| at + 3 + slash));
+                if let (true, Some(path)) = (is_own && is_odd && name == "location", path) {
+                    *value = format!("{}{}", &value[..path], normal(&value[path..]));
+                }
             }
         }
     }
+}
+
+/// A value with the paths among its words in normal form.
+fn normal_words(value: &str) -> String {
+    let words = value.split(' ').map(|word| if word.starts_with('/') { normal(word) } else { word.to_string() });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// True for the texts of Envoy's own errors.
