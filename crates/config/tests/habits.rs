@@ -70,7 +70,7 @@ const ROWS: &[Row] = &[
     row(
         "WEB http3 = true\nAPP",
         ("EK0101", 3),
-        "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls",
+        "http3 = true in the [listener.NAME] that has tls",
         "WEB tls = { self_signed = true }\nAPP",
     ),
     row(

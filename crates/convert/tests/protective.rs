@@ -3,7 +3,7 @@
 use evenkeel_config::{NoFiles, Severity, parse_str, render_text};
 use evenkeel_convert::{From, convert};
 
-/// Conversion of a refusal.
+/// Expected result: the refusal itself, or routes that refuse every client.
 pub enum End {
     /// The refusal is in the output: a route, or a listener, has all of these keys.
     Kept(&'static [&'static str]),

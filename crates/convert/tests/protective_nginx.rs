@@ -104,7 +104,7 @@ const ROWS: &[(&str, &str, Kept)] = &[
     ("", "location / { limit_req zone=z; @ }", Closed("limit_req")),
     ("limit_req_zone $binary_remote_addr zone=z:1m rate=x;", "location / { limit_req zone=z; @ }", Closed("limit_req")),
     ("limit_conn_zone $binary_remote_addr zone=z:1m;", "location / { limit_conn z 2; @ }", In(&["limits = [{ in_flight = 2, key = \"client\" }]"])),
-    ("limit_conn_zone $server_name zone=z:1m;", "server_name a.test; limit_conn z 2; location /a { @ } location / { @ }", In(&["[limit.z]\nin_flight = 2\nkey = \"route\"\n", "limits = [\"z\"]"])),
+    ("limit_conn_zone $server_name zone=z:1m;", "server_name a.test; limit_conn z 2; location /a { @ } location / { @ }", In(&["[limit.z-a-test]\nin_flight = 2\nkey = \"route\"\n", "limits = [\"z-a-test\"]"])),
     ("", "location / { limit_conn z 2; @ }", Closed("limit_conn")),
     ("", "client_max_body_size 1k; location / { @ }", In(&["body_max = \"1KiB\""])),
     ("", "client_max_body_size x; location / { @ }", In(&["route = { body_max = \"1MiB\" }"])),
@@ -245,6 +245,24 @@ fn a_listener_of_tcp_that_refuses_sessions_is_left_out() {
         "stream { limit_conn_zone $binary_remote_addr zone=z:1m; server { listen 5432; limit_conn z 3; proxy_pass 10.0.0.1:5432; } }",
     );
     assert!(limited.toml.contains("limits = { connections_per_address = 3 }"), "{}", limited.toml);
+}
+
+#[test]
+fn a_limit_by_the_name_of_the_server_is_one_of_each_server() {
+    let server = |name: &str| {
+        format!(
+            "server {{ listen 80; server_name {name}; limit_req zone=z; \
+             location /a {{ {PASS} }} location / {{ {PASS} }} }}"
+        )
+    };
+    let zone = "limit_req_zone $server_name zone=z:1m rate=2r/m;";
+    let both = converted(&format!("http {{ {zone} {} {} }}", server("a.test"), server("~^b")));
+    assert_eq!(both.toml.matches("[limit.").count(), 2, "{}", both.toml);
+    assert!(
+        ["z-a-test", "z--b"].iter().all(|name| both.toml.contains(&format!("limits = [\"{name}\"]"))),
+        "{}",
+        both.toml
+    );
 }
 
 #[test]

@@ -427,3 +427,25 @@ fn weights_of_traefik_and_caddy_keep_their_shares() {
     has(&caddy, "weight = 32768");
     changes(&caddy.report, "weights above 65535 are made smaller");
 }
+
+#[test]
+fn a_rewrite_of_nginx_finds_locations_within_expressions() {
+    let inner = "location ~ ^/static/ { return 302 http://b.test$uri; } return 204;";
+    let css = nginx(&format!("rewrite ^/admin /static/a.css last; location ~* \\.css$ {{ {inner} }}"));
+    has(&css, "match = { search = \"^/admin\" }\nredirect = { status = 302, to = \"http://b.test/static/a.css\" }");
+}
+
+#[test]
+fn an_empty_if_of_nginx_ends_the_settings_of_the_if_before() {
+    let ifs = "if ($arg_q) { add_header X-A b; } if ($http_x) { }";
+    let both = nginx(&format!("location / {{ {ifs} add_header X-C d; proxy_pass http://a; }}"));
+    assert_eq!(both.toml.matches("use = [\"fields\"]").count(), 2, "{}", both.toml);
+}
+
+#[test]
+fn a_host_of_the_server_itself_is_tried_before_its_paths() {
+    let own = "server_name a.test; if ($host = a.test) { return 302 https://b.test; } location /api { return 403; }";
+    let two = converted(&format!("http {{ server {{ listen 80; return 204; }} server {{ listen 80; {own} }} }}"));
+    let first = two.toml.split("[[route]]").find(|route| route.contains("\"/api\"")).unwrap_or_default();
+    assert!(first.contains("https://b.test") || first.is_empty(), "{}", two.toml);
+}

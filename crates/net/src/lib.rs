@@ -12,7 +12,7 @@
 //!    and `line_socket`: lines on their way to a file or a logger.
 //! 6. [`workers`]: the threads of a plane: start, update, supervision and end.
 
-// Order: workers, inherit, dial, listen, accept_pause, datagrams, tokio_io, splice, pages, transport, tls, stream,
+// Order: workers, inherit, dial, quic, listen, accept_pause, datagrams, tokio_io, splice, pages, transport, tls, stream,
 // log_writer, line_socket, line_file, total, counter, deadline, buffer, event_loop, boxed, clock
 pub mod accept_pause;
 pub mod boxed;
@@ -29,6 +29,7 @@ mod line_socket;
 pub mod listen;
 pub mod log_writer;
 pub mod pages;
+pub mod quic;
 pub mod splice;
 pub mod stream;
 pub mod tls;

@@ -17,6 +17,7 @@ mod health;
 mod http;
 mod http2;
 mod http2_endpoints;
+mod http3;
 mod journal;
 mod limits;
 mod log_formats;

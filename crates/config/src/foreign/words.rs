@@ -42,7 +42,7 @@ const CORS: &str =
     "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";
 const PASSWORDS: &str =
     "basic_auth = { file = \"/etc/evenkeel/htpasswd\" } in a [[route]], with the users that htpasswd -B writes";
-const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
+const HTTP3: &str = "http3 = true in the [listener.NAME] that has tls";
 const CONSUL: &str = "discover = { consul = { service = <\"web\"> } }";
 const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
 const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";

@@ -250,18 +250,18 @@ pub(super) fn alternatives(
             Ok(vec![Match::of([cond])])
         }
         (Expr::Row(directive), false) => row(directive),
-        (Expr::Row(directive), true) => super::matcher::negated(&row(directive)?),
+        (Expr::Row(directive), true) => super::step::negated(&row(directive)?),
         (Expr::Any(parts), false) | (Expr::All(parts), true) => {
             let mut out = Vec::new();
             for part in parts {
                 out.extend(alternatives(part, is_negated, row)?);
             }
-            super::matcher::and(&every(), &out)
+            super::step::and(&every(), &out)
         }
         (Expr::All(parts), false) | (Expr::Any(parts), true) => {
             let mut out = every();
             for part in parts {
-                out = super::matcher::and(&out, &alternatives(part, is_negated, row)?)?;
+                out = super::step::and(&out, &alternatives(part, is_negated, row)?)?;
             }
             Ok(out)
         }

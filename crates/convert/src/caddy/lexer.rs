@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Line};
 use evenkeel_config::Files;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,16 +63,24 @@ pub(super) fn read(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut 
         files,
         folder: Path::new(&**file).parent().map(Path::to_path_buf).unwrap_or_default(),
         snippets: BTreeMap::new(),
+        used: BTreeSet::new(),
         directives: 0,
         ledger,
     };
-    reader.text(text, file, 0)
+    let all = reader.text(text, file, 0);
+    let used = reader.used;
+    for (_, snippet) in reader.snippets.into_iter().filter(|(name, _)| !used.contains(name)) {
+        snippet.iter().for_each(|directive| directive.dropped("no site imports it", reader.ledger));
+    }
+    all
 }
 
 struct Reader<'r> {
     files: &'r dyn Files,
     folder: PathBuf,
     snippets: BTreeMap<String, Vec<Directive>>,
+    /// Names of the snippets that are imported.
+    used: BTreeSet<String>,
     directives: usize,
     ledger: &'r mut Ledger,
 }
@@ -138,6 +146,7 @@ impl Reader<'_> {
         let (name, line) = (directive.word(1), directive.line);
         if let Some(snippet) = self.snippets.get(name) {
             let snippet = snippet.clone();
+            self.used.insert(name.to_string());
             self.ledger.carried(line);
             let filled = self.filled(&snippet, directive.from(2), &directive.block);
             if !snippet.iter().any(Directive::takes_block) {

@@ -1,15 +1,11 @@
 //! Matchers: `/path*`, and the matchers that `@name` stands for, as alternatives of conditions.
 
 use super::lexer::Directive;
-use super::step::When;
+use super::step::{When, and, negated};
 use crate::expression;
 use crate::ledger::Ledger;
-
-use crate::model::{Apart, Cond, Key, Match, Test, escape};
+use crate::model::{Cond, Key, Match, Test, escape};
 use std::collections::BTreeMap;
-
-/// Most alternatives of a matcher.
-const ALTERNATIVES: usize = 64;
 
 /// Named matchers of a site.
 pub(super) type Named = BTreeMap<String, Matcher>;
@@ -21,7 +17,7 @@ pub(super) struct Matcher {
     path: usize,
 }
 
-/// What else a matcher depends on.
+/// Facts of a site that decide how its matchers are written.
 #[derive(Clone, Copy)]
 pub(super) struct Reading {
     /// True if the site refuses some requests.
@@ -142,19 +138,6 @@ fn unreplaced<'d>(rows: &[&'d Directive], ledger: &mut Ledger) -> Vec<&'d Direct
     kept
 }
 
-/// Every pair of alternatives that some request fulfils.
-pub(super) fn and(ours: &[Match], theirs: &[Match]) -> Result<Vec<Match>, String> {
-    let mut out = Vec::new();
-    for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
-        match a.and(b) {
-            Ok(both) => out.push(both),
-            Err(Apart::Never) => {}
-            Err(Apart::Unwritable) => return Err("its conditions do not fit into one match".to_string()),
-        }
-    }
-    if out.len() > ALTERNATIVES { Err("it has too many alternatives".to_string()) } else { Ok(out) }
-}
-
 fn path_match(path: &str) -> Match {
     let path = &*path.to_ascii_lowercase();
     let stars = path.matches('*').count();
@@ -273,14 +256,6 @@ fn written(text: &str, row: &Directive, reading: Reading, ledger: &mut Ledger) -
         _ => Err("a part of its expression cannot be written".to_string()),
     };
     Ok((super::expression::alternatives(&expr, false, &mut read)?, true))
-}
-
-/// Alternatives that hold if none of these does.
-pub(super) fn negated(any: &[Match]) -> Result<Vec<Match>, String> {
-    any.iter().try_fold(vec![Match::default()], |out, matching| {
-        let negated: Vec<Match> = matching.conds.iter().map(|cond| Match::of([cond.clone().negate()])).collect();
-        and(&out, &negated)
-    })
 }
 
 fn glob(value: &str) -> Test {

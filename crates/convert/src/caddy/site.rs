@@ -2,7 +2,7 @@
 
 use super::lexer::Directive;
 use super::matcher::{self, Named, Reading};
-use super::step::{Change, Effect, Step};
+use super::step::{Change, Effect, Step, When};
 use super::{auth, compression, fields, proxy, value, walk};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, FieldKeys, Route, RouteKeys, Target, Value, braced, escape, parse_size, size};
@@ -125,7 +125,7 @@ fn is_apart(directive: &Directive) -> bool {
     directive.name().starts_with('@') || matches!(directive.name(), "tls" | "bind" | "handle_errors")
 }
 
-/// Directives of Caddy that never refuse requests. Those of plugins may.
+/// Directives of Caddy that never refuse requests. Directives of plugins may.
 const PLAIN: [&str; 28] = [
     "acme_server",
     "copy_response",
@@ -179,7 +179,7 @@ impl Site<'_> {
         // A single `handle` is asked with the directives before it that have its matcher.
         let has_several = all.iter().filter(|own| matches!(own.name(), "handle" | "handle_path")).count() > 1;
         let mut steps: Vec<Step> = Vec::new();
-        let mut last: Option<(&str, Option<usize>)> = None;
+        let mut last: Option<(When, Option<usize>)> = None;
         for directive in all {
             // Within `route` all directives run.
             let group = match directive.name() {
@@ -196,11 +196,12 @@ impl Site<'_> {
                 let step = Step { when: when.clone(), effect, group, refuses, line };
                 // Caddy asks a matcher once for all directives behind each other that have it.
                 let is_asked = !word.is_empty() || group.is_some();
-                match steps.last_mut().filter(|_| is_sorted && is_asked && last == Some((word, group))) {
+                let is_same = last.as_ref().is_some_and(|last| *last == (when.clone(), group));
+                match steps.last_mut().filter(|_| is_sorted && is_asked && is_same) {
                     Some(before) => before.also(step),
                     None => steps.push(step),
                 }
-                last = Some((word, group));
+                last = Some((when.clone(), group));
             }
         }
         steps
@@ -335,7 +336,7 @@ impl Site<'_> {
                 Some(Change::Search { search: escape(word(1)), to: braced(word(2)) })
             }
             ("uri", "strip_suffix") if !word(1).contains('{') && !word(1).is_empty() => {
-                Some(Change::Search { search: format!("{}$", escape(word(1))), to: String::new() })
+                Some(Change::Search { search: format!("(?i){}$", escape(word(1))), to: String::new() })
             }
             ("rewrite", to) => rewritten(to),
             _ => None,

@@ -2,10 +2,13 @@
 
 use super::fields::Edit;
 use crate::ledger::Line;
-use crate::model::{Action, Draft, Match, RouteKeys};
+use crate::model::{Action, Apart, Draft, Match, RouteKeys};
+
+/// Most alternatives of a matcher.
+const ALTERNATIVES: usize = 64;
 
 /// Requests that a directive concerns: any of the alternatives.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {
     pub any: Vec<Match>,
     /// False if some conditions cannot be written: the directive concerns only some of the requests.
@@ -95,4 +98,25 @@ impl Effect {
     pub fn end(action: Action) -> Effect {
         Effect::End { action, set: Draft::default(), request: Vec::new(), response: Vec::new(), is_error: false }
     }
+}
+
+/// Every pair of alternatives that some request fulfils.
+pub(super) fn and(ours: &[Match], theirs: &[Match]) -> Result<Vec<Match>, String> {
+    let mut out = Vec::new();
+    for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
+        match a.and(b) {
+            Ok(both) => out.push(both),
+            Err(Apart::Never) => {}
+            Err(Apart::Unwritable) => return Err("its conditions do not fit into one match".to_string()),
+        }
+    }
+    if out.len() > ALTERNATIVES { Err("it has too many alternatives".to_string()) } else { Ok(out) }
+}
+
+/// Alternatives that hold if none of these does.
+pub(super) fn negated(any: &[Match]) -> Result<Vec<Match>, String> {
+    any.iter().try_fold(vec![Match::default()], |out, matching| {
+        let negated: Vec<Match> = matching.conds.iter().map(|cond| Match::of([cond.clone().negate()])).collect();
+        and(&out, &negated)
+    })
 }

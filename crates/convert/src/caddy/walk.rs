@@ -144,7 +144,7 @@ impl Walk<'_> {
             Effect::Path(_) => state.place = Place::Unknown,
             Effect::Method => state.has_method = true,
             Effect::Request(edits) => {
-                edits.iter().flat_map(Edit::known).for_each(|(name, _)| drop(state.fields.insert(name, Known::Unknown)))
+                edits.iter().flat_map(Edit::known).for_each(|(name, _)| state.learn(name, Known::Unknown))
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ impl Walk<'_> {
                 }
             }
             Effect::Request(edits) => {
-                state.fields.extend(edits.iter().flat_map(Edit::known));
+                edits.iter().flat_map(Edit::known).for_each(|(name, known)| state.learn(name, known));
                 state.request.extend(edits.iter().cloned());
             }
             Effect::Response(edits) => state.response.extend(edits.iter().cloned()),
@@ -296,6 +296,21 @@ fn marked(mut states: Vec<State>, group: Option<usize>) -> Vec<State> {
 }
 
 impl State {
+    /// Notes the value of a field, or of all fields with a beginning.
+    fn learn(&mut self, name: String, known: Known) {
+        if let Some(stem) = name.strip_suffix('*') {
+            self.fields.retain(|other, _| !other.starts_with(stem));
+        }
+        self.fields.insert(name, known);
+    }
+
+    /// Value of a field, if it was changed.
+    fn known(&self, name: &str) -> Option<&Known> {
+        let begins = |pattern: &String| pattern.strip_suffix('*').is_some_and(|stem| name.starts_with(stem));
+        let by_stem = || self.fields.iter().rev().find(|(pattern, _)| begins(pattern)).map(|(_, known)| known);
+        self.fields.get(name).or_else(by_stem)
+    }
+
     /// Requests of a matcher as they were when the client sent them.
     fn see(&self, when: &When) -> When {
         let (mut any, mut is_exact) = (Vec::new(), when.is_exact);
@@ -322,7 +337,7 @@ impl State {
         match &cond.key {
             Key::Query(_) if self.query.is_some() => Seen::Hidden,
             Key::Method if self.has_method => Seen::Hidden,
-            Key::Header(name) => match self.fields.get(&name.to_ascii_lowercase()) {
+            Key::Header(name) => match self.known(&name.to_ascii_lowercase()) {
                 None => Seen::If(cond.clone()),
                 Some(Known::Absent) if cond.negated => Seen::Always,
                 Some(Known::Absent) => Seen::Never,

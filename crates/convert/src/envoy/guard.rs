@@ -54,7 +54,7 @@ fn refuse(route: &mut PlannedRoute, denied: &[Match], line: Line, all: &mut Vec<
             continue;
         }
         let acting = Arc::make_mut(&mut route.acting);
-        // Envoy adds the fields of a route to a refusal, but not those of a response of its own.
+        // Envoy adds the fields of a route to a refusal, but not the fields of the route's own response.
         let answers = matches!(acting.to, To::Answer(_));
         if takes_all(denied, &route.matching) {
             close(&mut acting.route.filters);

@@ -1,5 +1,5 @@
-//! `envoy.filters.http.rbac`: requests that are refused by a rule. Each route gets a route before it for those of its
-//! requests, or a list of networks. Where a rule has a part without a counterpart, more requests are refused.
+//! `envoy.filters.http.rbac`: requests that are refused by a rule. Each route gets a route before it that refuses
+//! some of its requests, or a list of networks. Where a rule has a part without a counterpart, more requests are refused.
 
 use super::guard::guard;
 use super::per_route::{Settings, settings};

@@ -92,7 +92,7 @@ pub(super) fn is_of_field(atom: &Atom, name: &str) -> bool {
     match atom {
         Atom::Field(test) => fits(name, &test.name),
         Atom::Is(Cond { key: Key::Header(other), .. }) => fits(name, other),
-        Atom::Is(Cond { key: Key::Host, .. }) => fits(name, "host"),
+        Atom::Host(_) | Atom::Is(Cond { key: Key::Host, .. }) => fits(name, "host"),
         Atom::Auth(_) => fits(name, "authorization"),
         Atom::Is(Cond { key: Key::Cookie(_), .. }) => fits(name, "cookie"),
         _ => false,

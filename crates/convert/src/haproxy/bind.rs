@@ -208,7 +208,7 @@ pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
         return Err(("listeners have no Unix sockets or inherited descriptors", "let clients connect over TCP"));
     }
     if bare.starts_with("quic") || bare.starts_with("udp") {
-        return Err(("HTTP/3 and UDP are not spoken by this listener", "leave it out: clients use HTTP/2 over TCP"));
+        return Err(("HTTP/3 is not carried over", "http3 = true in the listener with TLS"));
     }
     let (host, port) = bare.rsplit_once(':').ok_or(("it has no port", "add it to bind of the listener"))?;
     if port.contains('-') {

@@ -15,6 +15,7 @@ pub(super) const STATE: &str = "it asks for the state of HAProxy";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Atom {
     Is(Cond),
+    Host(HostTest),
     Field(FieldTest),
     /// The client's address is in the list of a file.
     ClientFile(String),
@@ -24,6 +25,24 @@ pub(super) enum Atom {
     Var(String, Test),
     /// A condition that the language does not have, with the reason.
     Unknown(String),
+}
+
+/// Test of the host. Routes compare it without its port, a final dot and its case. A negated test compares it as HAProxy
+/// does, or a refusal of other hosts would let in more spellings.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HostTest {
+    pub names: Vec<String>,
+    /// Expressions for the whole field.
+    pub exact: Vec<String>,
+}
+
+impl HostTest {
+    pub fn cond(&self, negated: bool) -> Cond {
+        match negated {
+            false => Cond::one_of(Key::Host, self.names.iter().cloned()),
+            true => Cond::new(Key::Header("Host".to_string()), Test::Regex(self.exact.join("|"))),
+        }
+    }
 }
 
 /// Test of the elements of a field, which commas separate.
@@ -103,6 +122,8 @@ struct Fetch<'w> {
     converters: Vec<&'w str>,
     method: &'w str,
     ignore_case: bool,
+    /// True for a host that is compared without its port.
+    without_port: bool,
     values: Vec<String>,
     /// File of client addresses.
     file: Option<&'w str>,
@@ -115,8 +136,16 @@ fn fetch<'w>(words: &'w [String], context: &Context<'_>) -> Result<Fetch<'w>, St
     let name = name.strip_prefix("req.").unwrap_or(name);
     let name = if name == "req_ssl_sni" { "ssl_sni" } else { name };
     let converters = parts[1..].to_vec();
-    let mut fetch =
-        Fetch { name, argument, converters, method: "", ignore_case: false, values: Vec::new(), file: None };
+    let mut fetch = Fetch {
+        name,
+        argument,
+        converters,
+        method: "",
+        ignore_case: false,
+        without_port: false,
+        values: Vec::new(),
+        file: None,
+    };
     let mut rest = words[1..].iter().map(String::as_str);
     let mut flags_end = false;
     while let Some(word) = rest.next() {
@@ -167,6 +196,7 @@ fn test(words: &[String], context: &Context<'_>) -> Result<Expr, String> {
         let converters = fetch.converters.clone();
         fetch.converters.retain(is_plain);
         fetch.ignore_case |= converters.len() > fetch.converters.len() && converters.contains(&"lower");
+        fetch.without_port = converters.iter().any(|converter| *converter != "lower");
         if !fetch.converters.is_empty() {
             fetch.converters = converters;
         }
@@ -178,7 +208,7 @@ fn test(words: &[String], context: &Context<'_>) -> Result<Expr, String> {
         "path" => paths(&fetch, context),
         "url" | "pathq" | "base" => text(&fetch, context),
         "query" => match fetch.method {
-            "found" => Ok(context.maps.fits("has-query", "{query}", "regex", &[".*".into()], false).into()),
+            "found" => Ok(has_query(context).into()),
             _ => text(&fetch, context),
         },
         "hdr" | "fhdr" if is_host => hosts(&fetch),
@@ -256,6 +286,11 @@ fn compared(base: &str, from: &str, fetch: &Fetch<'_>, context: &Context<'_>) ->
     Ok(context.maps.fits(base, from, how, &values, ignore_case).into())
 }
 
+/// Condition on a query, which may be empty.
+pub(super) fn has_query(context: &Context<'_>) -> Cond {
+    context.maps.fits("has-query", "{request_uri}", "regex", &[r"[^?]*\?.*".into()], false)
+}
+
 /// The URL, or the host and the path.
 fn text(fetch: &Fetch<'_>, context: &Context<'_>) -> Result<Expr, String> {
     let from = match fetch.name {
@@ -308,10 +343,19 @@ fn hosts(fetch: &Fetch<'_>) -> Result<Expr, String> {
     };
     let all: Vec<String> = fetch.values.iter().map(bare).collect();
     let is_below = |host: &String| host.starts_with('.');
+    let test = |names: Vec<String>, start: &str| -> Expr {
+        if fetch.name.ends_with("sni") {
+            return Cond::one_of(Key::Host, names).into();
+        }
+        let case = if fetch.ignore_case { "i" } else { "" };
+        let port = if fetch.without_port { "(:.*)?" } else { "" };
+        let exact = fetch.values.iter().map(|value| format!("(?{case}:{start}{}{port})", escape(value)));
+        Atom::Host(HostTest { names, exact: exact.collect() }).into()
+    };
     match fetch.method {
-        "" | "str" if !all.is_empty() => Ok(Cond::one_of(Key::Host, all).into()),
+        "" | "str" if !all.is_empty() => Ok(test(all, "")),
         "end" if !all.is_empty() && all.iter().all(is_below) => {
-            Ok(Cond::one_of(Key::Host, all.iter().map(|domain| format!("*{domain}"))).into())
+            Ok(test(all.iter().map(|domain| format!("*{domain}")).collect(), ".*"))
         }
         // Names of TLS have no port, and are compared as hosts.
         "end" | "dom" if fetch.name.ends_with("sni") => {

@@ -5,7 +5,7 @@ use super::bind::{self, Bind};
 use super::compression;
 use super::lexer::Item;
 use super::logic::{CLIENT, Expr};
-use super::merging::{apply, by_segment, plain_edits};
+use super::merging::{append, apply, by_segment, plain_edits};
 use super::pages::{self, Pages};
 use super::proxy::{Proxy, World};
 use super::rules::{AddressRule, Filter, Rules, Verdict, refuse_all, refuse_files, refuse_matching, sample, verdict};
@@ -387,19 +387,19 @@ impl Front<'_> {
             let Some(pool) = pools.iter_mut().find(|pool| pool.name == pool_name) else { continue };
             if !pool.set.has(key!("response_headers")) {
                 of_backend.responses.iter().for_each(|(_, edit)| {
-                    pool.set.push(key!("response_headers.edits"), edit.clone());
+                    append(&mut pool.set, key!("response_headers.edits"), edit.clone());
                 });
             }
             if !self.shared.contains(name) {
                 rules.responses.iter().for_each(|(_, edit)| {
-                    pool.set.push(key!("response_headers.edits"), edit.clone());
+                    append(&mut pool.set, key!("response_headers.edits"), edit.clone());
                 });
                 continue;
             }
             let leads = |route: &&mut Route| matches!(&route.action, Action::Pool(pool) if *pool == pool_name);
             for route in routes.iter_mut().filter(leads) {
                 for (line, edit) in &rules.responses {
-                    route.set.push(key!("response_headers.edits"), edit.clone());
+                    append(&mut route.set, key!("response_headers.edits"), edit.clone());
                     let reason = "evenkeel's own errors get the change, too, as other frontends share the pool";
                     ledger.changes(*line, reason, "nothing, unless clients depend on it");
                 }

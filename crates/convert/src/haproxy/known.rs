@@ -414,7 +414,7 @@ const SECTIONS: &[(&str, Fate)] = &[
 ];
 
 /// Looks up a directive by its first words, the most of them first; a row that ends in `-` or `.` is a beginning. Actions of
-/// other kinds of rules without a row are those of `http-request`.
+/// other kinds of rules without a row are read as actions of `http-request`.
 pub(super) fn fate(section: &str, words: &[String]) -> Option<Fate> {
     let rows = if section == "global" { GLOBAL } else { PROXY };
     let text = |words: &[&str]| words.iter().take(3).copied().collect::<Vec<_>>().join(" ");

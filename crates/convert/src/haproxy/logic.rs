@@ -54,6 +54,11 @@ impl From<Cond> for Expr {
 /// Adds the values of a list to another list for the same part of a request. Returns the test if it is none.
 fn join(one: &mut Atom, other: Atom) -> Option<Atom> {
     match (one, other) {
+        (Atom::Host(host), Atom::Host(other)) => {
+            host.names.extend(other.names);
+            host.exact.extend(other.exact);
+            None
+        }
         (
             Atom::Is(Cond { key, test: Test::OneOf(values), negated: false }),
             Atom::Is(Cond { key: same, test: Test::OneOf(more), negated: false }),
@@ -295,6 +300,7 @@ fn conj(literals: Product, maps: &Maps) -> Result<Option<Conj>, String> {
         let cond = match atom {
             Atom::Is(cond) => cond,
             Atom::Field(test) => test.cond(),
+            Atom::Host(test) => test.cond(negated),
             Atom::ClientFile(file) => {
                 conj.client_files.push((file, negated));
                 continue;

@@ -3,7 +3,7 @@
 use super::acl::fits;
 use super::rules::{Edit, Filter};
 use crate::ledger::Ledger;
-use crate::model::{Action, Apart, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value};
+use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value, escape};
 use crate::protection::{close, is_closed, would_replace};
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
@@ -35,7 +35,7 @@ pub(super) fn apply(
             continue;
         }
         if let Some(edit) = filter.edit.as_ref().filter(|edit| !edit.splits) {
-            let when = Match::of(route.matching.beyond(&filter.matching)).table();
+            let when = as_sent(route.matching.beyond(&filter.matching)).table();
             change(&mut route, edit, Some(when));
             out.push(route);
             continue;
@@ -69,6 +69,20 @@ pub(super) fn apply(
         }
     }
     *routes = out;
+}
+
+/// Conditions of a change of fields, with the path as an expression: other tests of paths decode `%61` there.
+fn as_sent(mut conds: Vec<Cond>) -> Match {
+    let mut paths = conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated);
+    if let (Some(cond), None) = (paths.next(), paths.next()) {
+        let search = match &cond.test {
+            Test::OneOf(paths) if paths.len() == 1 => Some(format!("^{}$", escape(&paths[0]))),
+            Test::Begins(path) => Some(format!("^{}", escape(path))),
+            _ => None,
+        };
+        cond.test = search.map_or_else(|| cond.test.clone(), Test::Search);
+    }
+    Match { conds }
 }
 
 /// True if the keys change only requests to endpoints and their responses. Routes without a pool do not need such keys.
@@ -124,7 +138,17 @@ fn change(route: &mut Route, edit: &Edit, when: Option<Entries>) {
     let mut entry = when.map(|when| Entries::one("when", when)).unwrap_or_default();
     edit.change.iter().for_each(|(key, value)| drop(entry.set(key, value.clone())));
     let key = if edit.is_response { key!("response_headers.edits") } else { key!("request_headers.edits") };
-    route.set.push(key, entry);
+    append(&mut route.set, key, entry);
+}
+
+/// Adds a change of fields behind the others, even if it is there already: a field may be added twice.
+pub(super) fn append<T>(set: &mut Draft<T>, edits: KeyOf<T>, entry: Entries) {
+    let mut all = match set.remove(edits) {
+        Some(Value::List(all)) => all,
+        _ => Vec::new(),
+    };
+    all.push(Value::Table(entry));
+    set.put(edits, Value::List(all));
 }
 
 /// Writes the first changes without a condition as separate keys: `set` instead of `edits = [{ set }]`.
@@ -166,7 +190,10 @@ pub(super) fn plain_edits<T>(set: &mut Draft<T>, keys: [KeyOf<T>; 4]) {
         }
         rest.next();
     }
-    rest.for_each(|entry| set.push(edits, entry));
+    let rest: Vec<Value> = rest.collect();
+    if !rest.is_empty() {
+        set.put(edits, Value::List(rest));
+    }
 }
 
 /// Kind of a change without a condition, and the names of its fields.

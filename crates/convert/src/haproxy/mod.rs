@@ -1,7 +1,7 @@
 //! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
-// Order: front, compression, global, proxy, pages, merging, pool, check, rules, state, acl, logic & criteria, samples, known, server,
-// bind, gathered, lexer, time
+// Order: front, compression, global, proxy, pages, merging, pool, check, rules, state, acl, logic & criteria, known, server,
+// bind, samples, gathered, lexer, time
 mod acl;
 mod bind;
 mod check;

@@ -10,7 +10,7 @@ use crate::model::{Entries, Pool, Value, hashed, name_of};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
 
-/// Last tier of a pool.
+// As many as `priority` of an endpoint can name.
 const TIERS: u64 = 15;
 
 /// Reads the part of a section that concerns its servers. `base` is `ca-base` of the global section.

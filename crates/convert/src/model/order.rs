@@ -259,7 +259,7 @@ mod tests {
             vec![path(Test::Begins("/a/".into())), header("B")],
             vec![path(Test::Begins("/a".into())), header("C")],
         ]);
-        assert_eq!(settle_order(&mut all, None), []);
+        assert_eq!(settle_order(&mut all, None, &|_| false), []);
         assert_eq!(all.iter().map(|route| route.set.has(key!("order"))).collect::<Vec<_>>(), [false, true, false]);
     }
 

@@ -37,7 +37,7 @@ pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Lis
         return None;
     }
     if has("quic") || has("http3") {
-        world.ledger.changes(line, "HTTP/3 is not spoken", "leave it out: clients use HTTP/2 over TCP");
+        world.ledger.changes(line, "HTTP/3 is not carried over", "http3 = true in the listener with TLS");
         return None;
     }
     let Some(address) = address(text) else {

@@ -1,20 +1,16 @@
 //! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
-// Order: server & stream, pass, rules, filters, access, limits, services, cache, compression, known, tree, tls, listen, world,
+// Order: server & stream, pass, rules, filters, inherited, known, tree, tls, listen, world,
 // upstream, variable & table, lexer, names, time
-mod access;
-mod cache;
-mod compression;
 mod filters;
+mod inherited;
 mod known;
 mod lexer;
-mod limits;
 mod listen;
 mod names;
 mod pass;
 mod rules;
 mod server;
-mod services;
 mod stream;
 mod table;
 mod time;
@@ -28,83 +24,12 @@ use crate::ledger::Ledger;
 use crate::model::Target;
 use crate::template;
 use evenkeel_config::Files;
+use filters::OF_CACHE;
+use inherited::INHERITED;
 use lexer::{Directive, Reader};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use world::World;
-
-/// Directives that a level states for the levels below it.
-const INHERITED: &[&str] = &[
-    "proxy_intercept_errors",
-    "valid_referers",
-    "satisfy",
-    "charset",
-    "proxy_set_header",
-    "grpc_set_header",
-    "add_header",
-    "client_max_body_size",
-    "auth_basic",
-    "auth_basic_user_file",
-    "auth_request",
-    "auth_request_set",
-    "auth_jwt",
-    "limit_rate",
-    "gzip",
-    "gzip_types",
-    "gzip_min_length",
-    "gzip_comp_level",
-    "gzip_vary",
-    "gzip_proxied",
-    "brotli",
-    "brotli_types",
-    "brotli_min_length",
-    "brotli_comp_level",
-    "zstd",
-    "zstd_types",
-    "zstd_min_length",
-    "zstd_comp_level",
-    "mirror",
-    "mirror_request_body",
-    "allow",
-    "deny",
-    "limit_req",
-    "limit_conn",
-    "limit_req_status",
-    "limit_conn_status",
-    "limit_req_dry_run",
-    "limit_conn_dry_run",
-    "proxy_connect_timeout",
-    "proxy_read_timeout",
-    "grpc_read_timeout",
-    "grpc_connect_timeout",
-    "proxy_next_upstream",
-    "proxy_next_upstream_tries",
-    "proxy_next_upstream_timeout",
-    "proxy_hide_header",
-    "error_page",
-    "keepalive_timeout",
-    "client_header_timeout",
-    "client_body_timeout",
-    "set_real_ip_from",
-    "real_ip_header",
-    "proxy_redirect",
-    "proxy_ssl_verify",
-    "proxy_ssl_name",
-    "proxy_ssl_trusted_certificate",
-    "proxy_ssl_server_name",
-    "proxy_ssl_certificate",
-    "proxy_ssl_certificate_key",
-    "ssl_protocols",
-    "ssl_certificate",
-    "ssl_certificate_key",
-    "ssl_client_certificate",
-    "ssl_trusted_certificate",
-    "ssl_verify_client",
-    "ssl_reject_handshake",
-    "ssl_crl",
-    "large_client_header_buffers",
-    "merge_slashes",
-];
 
 /// Reads an nginx.conf and the files that it includes.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
@@ -135,7 +60,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
-    limits::unshare(&mut world.target);
+    filters::unshare(&mut world.target);
     leftovers(&all, &mut world);
     world.target
 }
@@ -297,7 +222,7 @@ fn leftovers(all: &[Directive], world: &mut World<'_>) {
         let line = directive.line;
         if !world.ledger.is_settled(line) {
             match directive.name() {
-                name if INHERITED.contains(&name) || cache::NAMES.contains(&name) => {
+                name if INHERITED.contains(&name) || OF_CACHE.contains(&name) => {
                     world.ledger.dropped(line, "no request that is carried over depends on it")
                 }
                 "proxy_cache_path" => world.ledger.dropped(line, "no location that was carried over uses it"),

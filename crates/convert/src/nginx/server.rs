@@ -272,8 +272,11 @@ impl<'d> Server<'d> {
         }
         let mut scope = Scope::new(Rc::clone(&world.tables), names);
         let first = self.directive.inner().iter().find(|d| d.name() == "server_name").map_or("", |d| d.word(1));
-        let name = if first.starts_with('~') { "" } else { first.trim_start_matches('.') };
-        scope.set("server_name", name);
+        let name = match first.strip_prefix('~') {
+            Some(regex) => regex.to_string(),
+            None => first.trim_start_matches('.').to_ascii_lowercase(),
+        };
+        scope.set("server_name", &name);
         scope
     }
 
@@ -287,7 +290,7 @@ impl<'d> Server<'d> {
     ) -> Vec<Vec<Route>> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
         let tree = Tree::read(&levels);
-        world.services = super::services::asked(&levels, &tree);
+        world.services = super::filters::asked(&levels, &tree);
         let scope = self.scope(world);
         let port =
             self.listens.first().and_then(|listen| listen.address.rsplit(':').next()?.parse().ok()).unwrap_or(80);

@@ -1,6 +1,6 @@
 //! `stream`: TCP sessions and flows of datagrams.
 
-use super::access::may_refuse;
+use super::filters::may_refuse;
 use super::lexer::Directive;
 use super::listen::address;
 use super::time::milliseconds;

@@ -10,7 +10,7 @@ use crate::model::{Listener, Value, cert_files};
 pub(super) enum Refused {
     #[default]
     None,
-    /// Those without a verified certificate of the client.
+    /// Refuses requests without a verified certificate of the client.
     WithoutCertificate,
     All,
 }
@@ -73,7 +73,7 @@ pub(super) fn read(levels: &[&[Directive]], is_default: bool, listener: &mut Lis
     }
 }
 
-/// What a server asks for certificates of clients.
+/// Settings of a server for certificates of clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Asked<'d> {
     is_required: bool,

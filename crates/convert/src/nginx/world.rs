@@ -25,6 +25,8 @@ pub(super) struct World<'d> {
     /// Maps by the name of the variable that they set.
     pub maps: BTreeMap<&'d str, &'d Directive>,
     pub zones: BTreeMap<String, Zone>,
+    /// Zone and constant key of each shared limit, by its name.
+    pub limits: BTreeMap<String, String>,
     /// Lines of `proxy_cache_path` by the names of their zones.
     pub caches: BTreeMap<&'d str, &'d Directive>,
     /// Bytes of the largest cache in use, which all share here.
@@ -55,6 +57,7 @@ impl<'d> World<'d> {
             upstreams: BTreeMap::new(),
             maps: BTreeMap::new(),
             zones: BTreeMap::new(),
+            limits: BTreeMap::new(),
             caches: BTreeMap::new(),
             cache_memory: 0,
             services: BTreeMap::new(),

@@ -7,6 +7,12 @@ use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
 use evenkeel_config::plan::Redirect;
 
+/// Reason and advice for redirects of other methods than GET.
+pub(super) const METHODS: (&str, &str) = (
+    "Traefik answers other methods than GET by 307 or 308; here every request gets this status",
+    "nothing, unless clients send a POST there: status = 308 keeps its method",
+);
+
 #[derive(Clone, Debug)]
 pub(super) enum Move {
     /// Takes the first of these prefixes away that a path has.

@@ -1,7 +1,7 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
 use super::auth;
-use super::effect::{Effect, Move, add, close};
+use super::effect::{Effect, METHODS, Move, add, close};
 use super::redirects;
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
@@ -405,12 +405,6 @@ fn redirect_scheme(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     ledger.changes(node.line, METHODS.0, METHODS.1);
     effect.action = Some(Action::Redirect(to));
 }
-
-/// Reason and advice for redirects of other methods than GET.
-pub(super) const METHODS: (&str, &str) = (
-    "Traefik answers other methods than GET by 307 or 308; here every request gets this status",
-    "nothing, unless clients send a POST there: status = 308 keeps its method",
-);
 
 /// True for an expression and a replacement that evenkeel reads in the same way.
 fn is_simple(node: &Node) -> bool {

@@ -265,27 +265,23 @@ impl Router<'_> {
 
 /// Requests by the path that endpoints get, behind all changes of it. In their order.
 fn moved(matching: Match, moves: &[Move], line: Line, ledger: &mut Ledger) -> Vec<(Match, Place)> {
-    let mut states = vec![(matching, Place::default())];
+    let mut states = vec![(matching, Place::default(), None)];
     for change in moves {
         let mut next = Vec::new();
-        for (matching, place) in states {
+        for (matching, place, bare) in states {
             let place = match change {
                 Move::Strip(prefixes) => {
-                    next.extend(stripped(matching, &place, prefixes));
+                    next.extend(stripped(matching, &place, bare, prefixes));
                     continue;
                 }
                 Move::Add(prefix) => {
                     // A path that is the prefix alone has nothing left, not even a slash.
-                    if let Place::Moved { strip, add } = &place
-                        && add.is_empty()
-                        && !strip.is_empty()
-                    {
-                        match matching.and(&Match::of([Cond::one_of(Key::Path, [strip.as_str()])])) {
-                            Ok(whole) => next.push((whole, Place::Fixed(prefix.clone()))),
+                    if let Some(path) = &bare {
+                        match matching.and(&Match::of([Cond::one_of(Key::Path, [path.as_str()])])) {
+                            Ok(whole) => next.push((whole, Place::Fixed(prefix.clone()), None)),
                             Err(Apart::Never) => {}
                             Err(Apart::Unwritable) => {
-                                let reason =
-                                    format!("the path {strip} becomes {prefix}/, where Traefik sends {prefix}");
+                                let reason = format!("the path {path} becomes {prefix}/, where Traefik sends {prefix}");
                                 ledger.changes(line, reason, "nothing, unless the endpoint tells them apart");
                             }
                         }
@@ -298,38 +294,42 @@ fn moved(matching: Match, moves: &[Move], line: Line, ledger: &mut Ledger) -> Ve
                 }
                 Move::Search { .. } | Move::Unknown => Place::Unknown,
             };
-            next.push((matching, place));
+            next.push((matching, place, None));
         }
         states = next;
     }
-    if states.iter().any(|(_, place)| *place == Place::Unknown) {
+    if states.iter().any(|(_, place, _)| *place == Place::Unknown) {
         let reason = "a route has one rewrite, and its middlewares have several";
         ledger.changes(line, reason, "rewrite of the [[route]]");
     }
-    states
+    states.into_iter().map(|(matching, place, _)| (matching, place)).collect()
 }
 
+/// Requests of a match, their path, and the path of a client of which nothing is left.
+type State = (Match, Place, Option<String>);
+
 /// Requests with the first prefix that they have, and at the end those with none of them.
-fn stripped(matching: Match, place: &Place, prefixes: &[String]) -> Vec<(Match, Place)> {
+fn stripped(matching: Match, place: &Place, bare: Option<String>, prefixes: &[String]) -> Vec<State> {
     let mut all = Vec::new();
     for prefix in prefixes {
         let Some((cond, behind)) = place.stripped(prefix) else { continue };
         let Some(cond) = cond else {
-            all.push((matching, behind));
+            all.push((matching, behind, bare));
             return all;
         };
+        let whole = if let Test::Begins(start) = &cond.test { Some(start.clone()) } else { None };
         let begins = Match::of([cond]);
         if matching.implies(&begins) {
-            all.push((matching, behind));
+            all.push((matching, behind, whole));
             return all;
         }
         match matching.and(&begins) {
-            Ok(both) => all.push((both, behind)),
+            Ok(both) => all.push((both, behind, whole)),
             Err(Apart::Never) => {}
-            Err(Apart::Unwritable) => return vec![(matching, Place::Unknown)],
+            Err(Apart::Unwritable) => return vec![(matching, Place::Unknown, None)],
         }
     }
-    all.push((matching, place.clone()));
+    all.push((matching, place.clone(), bare));
     all
 }
 

@@ -1,8 +1,7 @@
 //! `redirectRegex`: redirects of requests whose URL matches an expression, for the forms that are conditions on a host and
 //! the beginning of a path.
 
-use super::effect::{Effect, Partial};
-use super::middleware::METHODS;
+use super::effect::{Effect, METHODS, Partial};
 use crate::ledger::Ledger;
 use crate::model::{Cond, Draft, Key, Match, Test, braced};
 use crate::rewriting::put_url;

@@ -5,6 +5,7 @@ use crate::endpoints::Endpoints;
 use crate::grammars::Grammar;
 use crate::run::number;
 use crate::tree::{Node, Text, without};
+use std::collections::BTreeSet;
 
 /// Number of configurations that are tried at most, unless `EVENKEEL_JUDGE_TRIES` says otherwise.
 const TRIES: u64 = 60;
@@ -19,7 +20,13 @@ pub fn shrink(grammar: &Grammar, nodes: &[Node], seed: u64, endpoints: &Endpoint
         let before = count(&nodes);
         let mut number = 0;
         while number < count(&nodes) && tries < most {
-            let smaller = without(&nodes, &(number..number + size).collect());
+            let text = Text::of(&nodes, grammar.style);
+            let gone = (number..number + size).filter(|number| text.may_go(*number)).collect::<BTreeSet<_>>();
+            if gone.is_empty() {
+                number += size;
+                continue;
+            }
+            let smaller = without(&nodes, &gone);
             tries += 1;
             match judge(grammar, &smaller, seed, endpoints) {
                 Judged::Finding(finding) if finding.kind == best.kind => (nodes, best) = (smaller, finding),

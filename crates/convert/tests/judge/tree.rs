@@ -24,8 +24,11 @@ pub enum Style {
 /// A configuration as text, with the places of its nodes.
 pub struct Text {
     pub text: String,
-    /// First and last line of each node, counted from 1. Nodes are in the order in which they begin.
+    /// First and last line of each node, counted from 1. Nodes are in the order in which they begin. A block without a line
+    /// at its end counts with its head.
     lines: Vec<(usize, usize)>,
+    /// Nodes that stay, so that requests do not wait: `defaults` of HAProxy with its times and retries.
+    kept: BTreeSet<usize>,
 }
 
 pub fn line(head: impl Into<String>) -> Node {
@@ -38,7 +41,7 @@ pub fn block(head: impl Into<String>, inner: Vec<Node>) -> Node {
 
 impl Text {
     pub fn of(nodes: &[Node], style: Style) -> Text {
-        let mut text = Text { text: String::new(), lines: Vec::new() };
+        let mut text = Text { text: String::new(), lines: Vec::new(), kept: BTreeSet::new() };
         let mut at = 1;
         nodes.iter().for_each(|node| text.add(node, style, 0, &mut at));
         text
@@ -55,11 +58,17 @@ impl Text {
         self.push(&format!("{}{end}", node.head), depth, at);
         self.lines[number].1 = *at - 1;
         let Some(inner) = &node.inner else { return };
-        inner.iter().for_each(|node| self.add(node, style, depth + 1, at));
+        let is_defaults = node.head.starts_with("defaults");
+        self.kept.extend(is_defaults.then_some(number));
+        for node in inner {
+            let stays = ["timeout ", "retries "].iter().any(|word| node.head.starts_with(word));
+            self.kept.extend((is_defaults && stays).then_some(self.lines.len()));
+            self.add(node, style, depth + 1, at);
+        }
         if !matches!(style, Style::Indented) {
             self.push("}", depth, at);
+            self.lines[number].1 = *at - 1;
         }
-        self.lines[number].1 = *at - 1;
     }
 
     fn push(&mut self, line: &str, depth: usize, at: &mut usize) {
@@ -69,10 +78,15 @@ impl Text {
         *at += 1 + line.matches('\n').count();
     }
 
-    /// Numbers of the nodes that begin or end at one of these lines.
+    /// Numbers of the nodes that begin or end at one of these lines, and may go.
     pub fn nodes_at(&self, lines: &BTreeSet<usize>) -> BTreeSet<usize> {
         let at = |(first, last): &(usize, usize)| lines.contains(first) || lines.contains(last);
-        self.lines.iter().enumerate().filter(|(_, node)| at(node)).map(|(number, _)| number).collect()
+        let named = self.lines.iter().enumerate().filter(|(_, node)| at(node)).map(|(number, _)| number);
+        named.filter(|number| self.may_go(*number)).collect()
+    }
+
+    pub fn may_go(&self, number: usize) -> bool {
+        !self.kept.contains(&number)
     }
 
     /// First and last line of a node.

@@ -11,7 +11,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["resource", "handover", "encodings", "filling", "outcome", "stream", "disk", "clock", "flights", "growing", "counts", "reasons", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
+        "table", "access", "acme_challenge", "announcing", "answering", "auth", "client", "forwarded", "headers", "https_redirect", "limits", "load",
         "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "step",
         "filter", "exchange", "redirects", "states", "watched_files",
     ]),
@@ -29,7 +29,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
     ("proxy/pipeline", &["response", "redirect", "route", "trailers", "websocket"]),
     ("proxy/record", &["ended", "access_line", "explanation", "export", "grpc"]),
-    ("proxy/serve", &["connection", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "internal", "open"]),
+    ("proxy/serve", &["connection", "h3", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "internal", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "handshakes",
         "per_route", "tls", "tls_route", "route", "candidates readings", "by_host", "paths", "route_id",

@@ -19,7 +19,7 @@ pub struct Info {
     pub resumed: bool,
     /// Certificates of the peer, its own first. If a session was resumed, its certificates.
     pub peer_certificates: Vec<CertificateDer<'static>>,
-    pub(super) note: Note,
+    pub(crate) note: Note,
 }
 
 /// Texts that are needed repeatedly on a connection, built once: [`Info::note`].
@@ -32,7 +32,7 @@ pub struct Note {
 }
 
 impl Info {
-    pub(super) fn new(state: &CommonState, server_name: Option<&str>) -> Info {
+    pub(crate) fn new(state: &CommonState, server_name: Option<&str>) -> Info {
         Info {
             version: match state.protocol_version() {
                 Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",

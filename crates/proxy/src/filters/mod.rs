@@ -6,6 +6,7 @@
 
 mod access;
 mod acme_challenge;
+mod announcing;
 pub mod answering;
 mod auth;
 pub mod caching;
@@ -14,7 +15,6 @@ pub mod exchange;
 pub mod filter;
 mod forwarded;
 mod headers;
-mod hsts;
 mod https_redirect;
 mod limits;
 pub mod list;

@@ -5,8 +5,8 @@ use super::row::{Build, Key, LooksAt, Row, Stage};
 use super::states::Place;
 use super::template::maps::Maps;
 use super::{
-    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
-    loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, announcing, answering, auth, caching, client, forwarded, headers, https_redirect, limits,
+    load, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
@@ -118,7 +118,16 @@ pub static FILTERS: &[Row] = &[
         summary: "Adds Strict-Transport-Security, so that browsers use only HTTPS.",
         looks_at: RESPONSES,
         resources: &[],
-        build: hsts::build,
+        build: announcing::hsts::build,
+    },
+    Row {
+        name: "alt_svc",
+        stage: Stage::Listener,
+        key: Key::Other("http3 of [listener.NAME]"),
+        summary: "Tells clients of HTTP/3 (Alt-Svc).",
+        looks_at: RESPONSES,
+        resources: &[],
+        build: announcing::alt_svc::build,
     },
     Row {
         name: "error_pages_of_listener",

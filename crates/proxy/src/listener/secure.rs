@@ -93,7 +93,7 @@ async fn shake<'t, 'c>(
 
 /// Builds the fields about the client's certificate, for endpoints and the access log. A certificate in `info` was
 /// verified, unless the handshake has noted that it is invalid: then nothing in it is proven, and no field has it.
-fn of_certificate(info: &Info) -> Note {
+pub fn of_certificate(info: &Info) -> Note {
     let invalid = Proof::invalid();
     let identity = info.peer_certificates.first().filter(|_| invalid.is_none()).and_then(Identity::of);
     let verified = match invalid {

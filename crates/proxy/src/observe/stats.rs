@@ -15,6 +15,7 @@ pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_tokens::Refused;
 use evenkeel_view::durations::Durations;
 use evenkeel_wire::h2::{ErrorCode, Flood};
+use evenkeel_wire::h3;
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -198,6 +199,8 @@ pub struct ListenerStats {
     pub no_probes: Counter,
     /// Counters of HTTP/2 clients.
     pub http2: Http2Stats,
+    /// Counters of HTTP/3 clients.
+    pub http3: Http3Stats,
     /// Counters of UDP flows, used with `mode = "udp"`.
     pub udp: UdpStats,
 }
@@ -233,6 +236,44 @@ pub struct Http2Stats {
     pub errors: ByCode,
     /// Connections closed because of a flood, by [`Flood`].
     pub floods: [Counter; Flood::NAMES.len()],
+}
+
+/// Statistics of a listener's HTTP/3 connections.
+#[derive(Debug, Default)]
+pub struct Http3Stats {
+    /// Connections whose handshake was completed.
+    pub connections: Counter,
+    /// Number of requests received over HTTP/3.
+    pub streams: Counter,
+    /// Streams reset by clients, by error code.
+    pub resets_received: ByH3Code,
+    /// Streams reset by this side, by error code.
+    pub resets_sent: ByH3Code,
+    /// Connections closed because the client violated HTTP/3, by the error code sent.
+    pub errors: ByH3Code,
+    /// Connections closed because of a flood, by [`Flood`].
+    pub floods: [Counter; Flood::NAMES.len()],
+    /// Clients that were asked to prove their address first.
+    pub retries: Counter,
+}
+
+/// Counters by HTTP/3 error code; the last is for codes without a name.
+pub type ByH3Code = [Counter; H3_CODES.len()];
+
+/// Labels of [`ByH3Code`], in its order.
+pub const H3_CODES: [&str; h3::ErrorCode::NAMES.len() + 1] = {
+    let mut codes = ["other"; h3::ErrorCode::NAMES.len() + 1];
+    let mut at = 0;
+    while at < h3::ErrorCode::NAMES.len() {
+        codes[at] = h3::ErrorCode::NAMES[at];
+        at += 1;
+    }
+    codes
+};
+
+/// The index of a code in [`H3_CODES`]; the last for codes without a name.
+pub fn h3_code_index(code: u64) -> usize {
+    h3::ErrorCode::index(code).unwrap_or(H3_CODES.len() - 1)
 }
 
 /// Counters by HTTP/2 error code; the last is for codes without a name.

@@ -30,9 +30,23 @@ const HTTPS_PORT: u16 = 443;
 pub struct Peer<'c> {
     identity: Identity,
     /// Source of the addresses of both ends, and of the TLS session.
-    transport: &'c Transport,
+    line: Line<'c>,
     /// States that filters keep of the connection.
     pub states: &'c ConnectionStates,
+}
+
+/// The line to a peer, for the addresses of both ends and the TLS session.
+#[derive(Clone, Copy)]
+pub enum Line<'c> {
+    Transport(&'c Transport),
+    /// A connection of QUIC: its TLS session and its addresses.
+    Quic(&'c Info, &'c Addresses),
+}
+
+impl<'c> From<&'c Transport> for Line<'c> {
+    fn from(transport: &'c Transport) -> Line<'c> {
+        Line::Transport(transport)
+    }
 }
 
 /// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
@@ -64,24 +78,30 @@ struct Announced {
     addresses: Addresses,
 }
 
+impl Identity {
+    /// The peer that connected from `addr`. `is_trusted` is asked once, with the canonical address.
+    pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool) -> Identity {
+        // A dual-stack listener reports IPv4 clients as mapped addresses; logs and hash keys use the plain form.
+        let ip = addr.ip().to_canonical();
+        Identity { ip, port: addr.port(), is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None }
+    }
+}
+
 impl<'c> Peer<'c> {
     /// The peer that connected from `addr`. `is_trusted` is asked once, with the canonical address.
     pub fn new(
         addr: SocketAddr,
         is_trusted: impl FnOnce(IpAddr) -> bool,
-        transport: &'c Transport,
+        line: impl Into<Line<'c>>,
         states: &'c ConnectionStates,
     ) -> Peer<'c> {
-        // A dual-stack listener reports IPv4 clients as mapped addresses; logs and hash keys use the plain form.
-        let ip = addr.ip().to_canonical();
-        let identity =
-            Identity { ip, port: addr.port(), is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
-        Peer { identity, transport, states }
+        let identity = Identity::new(addr, is_trusted);
+        Peer { identity, line: line.into(), states }
     }
 
     /// The peer of another request on the same connection.
-    pub fn known(identity: Identity, transport: &'c Transport, states: &'c ConnectionStates) -> Peer<'c> {
-        Peer { identity, transport, states }
+    pub fn known(identity: Identity, line: impl Into<Line<'c>>, states: &'c ConnectionStates) -> Peer<'c> {
+        Peer { identity, line: line.into(), states }
     }
 
     /// Returns a clone of the known facts about the peer, with the text of its address written so that clones share the
@@ -106,12 +126,19 @@ impl<'c> Peer<'c> {
 
     /// Parameters of the TLS session; `None` without TLS or before the handshake is over.
     pub fn tls(&self) -> Option<&'c Info> {
-        self.transport.as_tls()?.info()
+        match self.line {
+            Line::Transport(transport) => transport.as_tls()?.info(),
+            Line::Quic(info, _) => Some(info),
+        }
     }
 
     /// Scheme of the connection: `https` over TLS, else `http`.
     pub fn scheme(&self) -> &'static str {
-        if self.transport.as_tls().is_some() { "https" } else { "http" }
+        let is_secure = match self.line {
+            Line::Transport(transport) => transport.as_tls().is_some(),
+            Line::Quic(..) => true,
+        };
+        if is_secure { "https" } else { "http" }
     }
 
     /// Address that sent the PROXY protocol header, if any.
@@ -135,6 +162,10 @@ impl<'c> Peer<'c> {
 
     /// Addresses of both ends of the client's connection, from the PROXY protocol header if present; `None` if unknown.
     pub fn addresses(&self) -> Option<Addresses> {
-        self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.transport.addresses())
+        let announced = self.announced.as_ref().map(|announced| announced.addresses);
+        announced.or_else(|| match self.line {
+            Line::Transport(transport) => transport.addresses(),
+            Line::Quic(_, addresses) => Some(*addresses),
+        })
     }
 }

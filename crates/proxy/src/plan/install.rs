@@ -14,6 +14,7 @@ use crate::listener::probe_answers;
 use crate::listener::rules::{Listener, Rules, Shared};
 use crate::load::load_report::Reporter;
 use crate::observe::stats::PoolStats;
+use crate::serve::h3;
 use crate::udp;
 use crate::upstream::marked::Mark;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
@@ -98,6 +99,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         log,
         explain,
         traces,
+        quic_keys,
         generation,
     } = parts;
     worker.core.idle.set(idle_max(plan.runtime.idle_connections, workers));
@@ -170,8 +172,21 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
 
     let (mut accepting, mut closing) = (Vec::new(), before.accepting);
     let (mut datagrams, mut left_datagrams) = (Vec::new(), before.datagrams);
+    let (mut quic, mut left_quic) = (Vec::new(), before.quic);
     for ((protocol, addr), listener, new) in sockets {
         let listener = &listeners[listener];
+        if protocol == Protocol::Udp && listener.plan().http3.is_some() {
+            for stays in left_quic.extract_if(.., |serving| serving.addr == addr) {
+                stays.change(listener.clone());
+                quic.push(stays);
+            }
+            if let Some(keys) = &quic_keys {
+                let common = worker.quic.get_or_init(|| h3::Quic::start(&worker.core, instance, keys.clone()));
+                let start = |socket| h3::start(&worker.core, common, addr, listener.clone(), socket);
+                quic.extend(new.into_iter().filter_map(start));
+            }
+            continue;
+        }
         if protocol == Protocol::Udp {
             for stays in left_datagrams.extract_if(.., |serving| serving.addr() == addr) {
                 stays.change(listener.clone());
@@ -189,6 +204,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     }
     closing.iter().for_each(|accepting| accepting.close(worker));
     left_datagrams.iter().for_each(|serving| serving.close(&worker.core));
+    left_quic.into_iter().for_each(h3::Serving::end);
     let mut answering_before = before.answering;
     let answering = probed.into_iter().filter_map(|(addr, listener, new)| {
         let listener = &listeners[listener];
@@ -203,7 +219,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     if !gone.is_empty() || !left.is_empty() {
         drain(worker, &gone, &left, plan.runtime.drain_timeout);
     }
-    *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, number: Some(number) };
+    *installed = Installed { listeners, pools, routes, accepting, answering, datagrams, quic, number: Some(number) };
 }
 
 /// Number of idle upstream connections that each of `workers` workers may keep. `Auto` is a quarter of the descriptor

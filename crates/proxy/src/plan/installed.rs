@@ -7,16 +7,19 @@ use crate::listener::per_route::Routes;
 use crate::listener::probe_answers::Answering;
 use crate::listener::rules::Listener;
 use crate::load::probe::Prober;
+use crate::serve::h3;
 use crate::udp;
 use crate::upstream::marked::Marked;
 use crate::upstream::pool::WorkerPool;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 /// A worker: the state that outlives plans, and the plan that is installed.
 pub struct Worker {
     pub core: Rc<Core>,
     pub installed: RefCell<Installed>,
+    /// QUIC of the worker, once a listener has HTTP/3.
+    pub quic: OnceCell<Rc<h3::Quic>>,
     /// Pools that the next sweep has to visit.
     pub marked: Rc<Marked>,
     /// Probes endpoints for their load.
@@ -32,6 +35,7 @@ pub struct Installed {
     pub accepting: Vec<accept::Accepting>,
     pub answering: Vec<Answering>,
     pub datagrams: Vec<udp::Serving>,
+    pub quic: Vec<h3::Serving>,
     /// Generation number of the plan; `None` before the first.
     pub number: Option<u64>,
 }
@@ -51,6 +55,7 @@ impl Worker {
         // Answering a load probe would attract requests from the balancer that asks.
         self.installed.borrow_mut().answering.clear();
         self.installed.borrow().datagrams.iter().for_each(udp::Serving::take_no_more);
+        self.installed.borrow().quic.iter().for_each(h3::Serving::take_no_more);
     }
 
     /// Closes idle connections, to clients and to endpoints.

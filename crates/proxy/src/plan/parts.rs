@@ -15,6 +15,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{Mode, Own};
 use evenkeel_net::dial::Remote;
 use evenkeel_net::listen::{ListenFd, Protocol};
+use evenkeel_net::quic::keys::Keys;
 use evenkeel_runtime::Control;
 use evenkeel_runtime::splits::Splits;
 use std::net::{SocketAddr, UdpSocket};
@@ -79,6 +80,8 @@ pub struct Parts {
     pub explain: Wanted,
     /// Requests that record spans, and the channel to their exporter; `None` without tracing.
     pub traces: Option<(Rules, mpsc::Sender<Arc<FinishedRequest>>)>,
+    /// Keys of QUIC, if a listener has HTTP/3.
+    pub quic_keys: Option<Keys>,
     /// Held by everything that still uses this generation.
     pub generation: Arc<()>,
 }

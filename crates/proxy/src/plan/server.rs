@@ -165,8 +165,17 @@ impl Plane for Proxy {
     }
 
     fn install(&mut self, prepared: Prepared, shared_pools: &mut Pools, sending: &Sending<'_>) {
-        let prepare::Prepared { mut sockets, mut probed, mut balancers, pool_rules, resources, secured, log, explain } =
-            prepared.into();
+        let prepare::Prepared {
+            mut sockets,
+            mut probed,
+            mut balancers,
+            pool_rules,
+            resources,
+            secured,
+            log,
+            explain,
+            quic,
+        } = prepared.into();
         self.secured = secured;
         let now = self.now();
         let resources = resources.install(&table::makers(), &sending.generation.plan, &now.resources);
@@ -229,6 +238,7 @@ impl Plane for Proxy {
                     .traces
                     .as_ref()
                     .map(|traces| (traces::Rules::new(traces), self.recorded.0.clone())),
+                quic_keys: quic.clone(),
                 generation: next.generation.in_use(),
             };
             self.workers.send(worker, Update::Plan(Box::new(parts)), sending.applying);
@@ -391,7 +401,10 @@ fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
 fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
     let protocol = protocol_of(listener.mode);
     let ours = listener.mode.is_proxied() && !listener.plane.is_kernel();
-    listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
+    let quic = listener.http3.filter(|_| listener.tls.is_some()).map(|_| Protocol::Udp);
+    let protocols = [Some(protocol), quic].into_iter().flatten();
+    let bound = listener.bind.iter().filter(move |_| ours);
+    bound.flat_map(move |addr| protocols.clone().map(|protocol| (protocol, *addr)))
 }
 
 /// Addresses that answer UDP probes, each with the index of its listener.

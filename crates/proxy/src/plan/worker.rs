@@ -10,12 +10,13 @@ use crate::core::{Command, Core};
 use crate::filters::policies::compress_body;
 use crate::load::probe::{self, Prober};
 use crate::observe::stats::ProbingStats;
+use crate::serve::h3;
 use crate::udp::Serving;
 use evenkeel_net::clock::Base;
 use evenkeel_net::deadline::TICK;
 use evenkeel_net::event_loop::{self, budget};
 use evenkeel_net::workers::{ControlLink, tick};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     let WorkerConfig { link: ControlLink { mut updates, mut commands }, peers, mut handed, probing } = config;
     let core = Rc::new(Core::new(index, base, peers));
     let prober = Rc::new(Prober::new(core.clone(), probing));
-    let worker = Rc::new(Worker { core, installed: RefCell::default(), marked: Rc::default(), prober });
+    let worker =
+        Rc::new(Worker { core, installed: RefCell::default(), quic: OnceCell::new(), marked: Rc::default(), prober });
     let ticking = event_loop::spawn_essential(tick(base, on_tick(worker.clone())));
     let probing = event_loop::spawn(probe::run(worker.prober.clone()));
     // Connections handed over for a plan that has not arrived here yet.
@@ -81,7 +83,10 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
         match command {
             Command::Stop => break,
             Command::Drain => worker.close_idle(),
-            Command::Retire => worker.installed.borrow().datagrams.iter().for_each(Serving::retire),
+            Command::Retire => {
+                worker.installed.borrow().datagrams.iter().for_each(Serving::retire);
+                worker.installed.borrow().quic.iter().for_each(h3::Serving::retire);
+            }
             Command::Run => {}
         }
         if worker.core.serves_none() {
@@ -93,6 +98,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
         }
     }
     worker.installed.borrow().datagrams.iter().for_each(|serving| serving.close(&worker.core));
+    worker.installed.borrow().quic.iter().for_each(h3::Serving::close);
     ticking.abort();
     probing.abort();
     Ok(())

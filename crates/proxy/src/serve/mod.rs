@@ -1,6 +1,6 @@
 //! The client's side of connections: from bytes to a request's head, and the response back. Code below it sees a client
 //! only as a [`Downstream`]. An HTTP/1 request ([`h1`]) has the connection to itself; requests that are [`message`]s
-//! share a connection, as in HTTP/2 ([`h2`]).
+//! share a connection, as in HTTP/2 ([`h2`]) and HTTP/3 ([`h3`]).
 
 pub mod connection;
 pub mod h1;
@@ -8,6 +8,7 @@ mod h1_answer;
 mod h1_parts;
 mod h1_request;
 pub mod h2;
+pub mod h3;
 mod internal;
 pub mod message;
 mod open;

@@ -1,8 +1,9 @@
-//! Endpoints of both protocols that answer with the head of the request, a line for each part of it, and clients of both
-//! that read it.
+//! Endpoints of both protocols that answer with the head of the request, a line for each part of it, and clients of
+//! HTTP/1, HTTP/2 and HTTP/3 that read it.
 
-use super::{Answer, ask_h1, ask_h2};
+use super::{Answer, ask_h1, ask_h2, ask_h3};
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client::LISTENS;
 use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy};
 use std::fmt::Write;
@@ -91,7 +92,8 @@ impl Echoes {
             let rest = rest.replace("$ENDPOINT", &addr.to_string()).replace("$PROTOCOL", protocol);
             Proxy::start(&format!(
                 "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n{listener}\n\
-                 [pool.web]\nendpoints = ['{addr}']\nprotocol = '{protocol}'\n{rest}"
+                 {}[pool.web]\nendpoints = ['{addr}']\nprotocol = '{protocol}'\n{rest}",
+                secure(listener)
             ))
         };
         [("h1 endpoint", proxy(self.h1.addr, "http1")), ("h2 endpoint", proxy(self.h2.addr, "h2"))]
@@ -106,13 +108,22 @@ fn write_body(answer: &mut String, content: &[u8]) {
 }
 
 /// Names of the clients that [`ask`] knows.
-pub const CLIENTS: [&str; 2] = ["h1 client", "h2 client"];
+pub const CLIENTS: [&str; 3] = ["h1 client", "h2 client", "h3 client"];
+
+/// A second listener, for clients of HTTP/3, with these lines.
+pub fn secure(listener: &str) -> String {
+    format!(
+        "[listener.web_secure]\nbind = ['{}']\nerrors = 'detailed'\n{LISTENS}\n{listener}\n",
+        crate::support::own_addr()
+    )
+}
 
 /// Sends a GET over the protocol of this client.
 pub async fn ask(client: &str, proxy: &Proxy, path: &str, fields: &[(&str, &str)]) -> Answer {
     match client {
         "h1 client" => ask_h1(proxy, path, fields, ""),
-        _ => ask_h2(proxy, path, fields, "").await,
+        "h2 client" => ask_h2(proxy, path, fields, "").await,
+        _ => ask_h3(proxy, path, fields, "").await,
     }
 }
 

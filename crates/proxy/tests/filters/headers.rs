@@ -1,7 +1,7 @@
 //! `request_headers`, `response_headers` and `cookies` of routes: for clients and endpoints of both protocols, and for
 //! answers of the proxy itself.
 
-use super::echo::{CLIENTS, Echoes, ask, fields, got};
+use super::echo::{CLIENTS, Echoes, ask, fields, got, secure};
 use super::{Answer, field};
 use crate::support::endpoint::{ok, status};
 use crate::support::h2_client::H2Client;
@@ -53,21 +53,27 @@ async fn fields_of_requests_are_removed_renamed_set_and_added_in_this_order() {
             let answer = ask(client, &proxy, "/users/a%2Fb?q=1%0d%0aX:y&r=2", &sent).await;
             let at = format!("{client}, {endpoint}: {answer:?}");
             assert_eq!(answer.0, 200, "{at}");
+            let (location, scheme, tls) = match client {
+                "h3 client" => {
+                    ("https://a/users/a%2Fb?q=1%0d%0aX:y&r=2", "https", &["TLSv1.3TLS_AES_128_GCM_SHA256a"][..])
+                }
+                _ => ("http://a/users/a%2Fb?q=1%0d%0aX:y&r=2", "http", &[][..]),
+            };
             for (name, values) in [
                 ("x-debug", &[][..]),
                 ("x-internal-a", &[]),
                 ("x-old", &[]),
                 ("x-new", &["old"]),
                 ("x-real-ip", &["127.0.0.1"]),
-                ("x-where", &["http://a/users/a%2Fb?q=1%0d%0aX:y&r=2"]),
+                ("x-where", &[location]),
                 ("x-user", &["a%2Fb"]),
                 ("x-query", &["1%0d%0aX:y"]),
                 ("x-cookie", &["7"]),
                 ("x-none", &[]),
-                ("x-tls", &[]),
+                ("x-tls", tls),
                 ("x-copy", &["<old> <127.0.0.1>"]),
                 ("x-method", &["GET"]),
-                ("x-proto", &["http"]),
+                ("x-proto", &[scheme]),
                 ("x-forwarded-proto", &[]),
                 ("x-tag", &["mine", "a{b}"]),
                 ("x-forwarded-host", &["fixed.example"]),
@@ -145,7 +151,7 @@ async fn a_pool_changes_fields_of_requests_after_the_route_and_of_responses_befo
 
 #[tokio::test]
 async fn answers_of_the_proxy_itself_have_no_fields_of_the_pool() {
-    let proxy = Proxy::with(&[own_addr()], "h2c = true", "response_headers = { set = { X-Pool = '1' } }", "");
+    let proxy = Proxy::with(&[own_addr()], "h2c = true", "response_headers = { set = { X-Pool = '1' } }", &secure(""));
     for client in CLIENTS {
         let answer = ask(client, &proxy, "/", &[]).await;
         assert_eq!((answer.0, field(&answer, "x-pool")), (502, None), "{client}: {answer:?}");
@@ -240,8 +246,9 @@ add = { X-Tag = "a" }
 /// Answers of an endpoint that refuses and of the proxy have the fields too.
 #[tokio::test]
 async fn own_answers_and_those_after_a_retry_have_the_fields_too() {
-    let rest = "[[route]]\npool = 'web'\nresponse_headers = { security = true, set = { X-By = '{endpoint}|{path}' } }\n\
+    let rules = "[[route]]\npool = 'web'\nresponse_headers = { security = true, set = { X-By = '{endpoint}|{path}' } }\n\
                 request_headers = { set = { X-Set = '{client.ip}' } }";
+    let rest = &format!("{rules}\n{}", secure(""));
     let proxy = Proxy::with(&[own_addr()], "h2c = true", "retry = { attempts = 0 }", rest);
     for client in CLIENTS {
         let answer = ask(client, &proxy, "/x", &[]).await;
@@ -252,6 +259,7 @@ async fn own_answers_and_those_after_a_retry_have_the_fields_too() {
     let bad = Endpoint::answering(|_| status("503 Busy", "busy"));
     let good = Endpoint::answering(|request| ok(request.field("x-set").unwrap_or("-")));
     let pool = "outlier = 'off'\nretry = { backoff = '1ms..2ms', on = [503], budget = 1.0 }";
+    let rest = &format!("{rules}\n{}", secure(""));
     let proxy = Proxy::with(&[bad.addr, good.addr], "h2c = true", pool, rest);
     for client in CLIENTS {
         for _ in 0..4 {
@@ -278,7 +286,7 @@ async fn security_is_a_set_of_fields_of_which_the_endpoint_and_the_route_may_cho
     let rest = "[[route]]\npool = 'web'\nresponse_headers = { security = true }\n\
                 [[route]]\npool = 'web'\nmatch = { path = '/deny' }\n\
                 response_headers = { security = true, remove = ['Referrer-Policy'], set = { X-Frame-Options = 'DENY' } }";
-    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", rest);
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", &format!("{rest}\n{}", secure("")));
     let usual = "strict-origin-when-cross-origin";
     for client in CLIENTS {
         let answer = ask(client, &proxy, "/", &[]).await;
@@ -299,7 +307,7 @@ async fn fields_that_show_what_runs_are_hidden_where_they_are_to_be() {
     });
     let rest = "[[route]]\npool = 'web'\nresponse_headers = { hide = true }\n\
                 [[route]]\npool = 'web'\nmatch = { path = '/open' }\n";
-    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", rest);
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", &format!("{rest}\n{}", secure("")));
     for client in CLIENTS {
         for (path, count) in [("/", 0), ("/open", 4)] {
             let answer = ask(client, &proxy, path, &[]).await;

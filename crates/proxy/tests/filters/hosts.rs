@@ -1,6 +1,6 @@
 //! `send_host` of routes: the client's host, a fixed one, or that of the endpoint at each try.
 
-use super::echo::{CLIENTS, Echoes, ask, got};
+use super::echo::{CLIENTS, Echoes, ask, got, secure};
 use crate::support::endpoint::{ok, status};
 use crate::support::{Endpoint, Proxy};
 use evenkeel_config::plan::{self, Address};
@@ -36,8 +36,9 @@ async fn each_try_has_the_host_of_its_endpoint_as_configured() {
     let mut proxy = Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nh2c = true\n[pool.web]\nbalance = 'round_robin'\n\
          outlier = 'off'\nretry = {{ backoff = '1ms..2ms', on = [503], budget = 1.0 }}\nendpoints = ['bad.internal:80', \
-         {{ addr = 'good.internal:81', name = 'g' }}, {{ addr = 'all.internal:82', resolve = 'all', weight = 0 }}]\n{}",
-        routes()
+         {{ addr = 'good.internal:81', name = 'g' }}, {{ addr = 'all.internal:82', resolve = 'all', weight = 0 }}]\n{}\n{}",
+        routes(),
+        secure("")
     ));
     // What discovery finds for these names.
     let found = |name: &str, endpoint: &Endpoint| plan::Endpoint {
@@ -62,8 +63,10 @@ fn own(entries: [String; 2], pool: &str) -> Proxy {
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n[pool.web]\nbalance = \
          'round_robin'\noutlier = 'off'\n{pool}\nendpoints = [{}, {}]\n[[route]]\npool = 'web'\nsend_host = 'endpoint'\n\
-         rewrite = {{ prefix = '/r' }}\n",
-        entries[0], entries[1]
+         rewrite = {{ prefix = '/r' }}\n{}",
+        entries[0],
+        entries[1],
+        secure("")
     ))
 }
 

@@ -27,6 +27,7 @@ mod trailers;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client;
 use crate::support::{Endpoint, Proxy, SOON, wait_until};
 use std::net::SocketAddr;
 
@@ -83,6 +84,11 @@ async fn ask_h2(proxy: &Proxy, path: &str, fields: &[(&str, &str)], body: &str) 
         content.extend_from_slice(&part);
     }
     (status, fields, String::from_utf8(content).expect("text"))
+}
+
+/// Sends a request over HTTP/3 to the second listener of the proxy.
+async fn ask_h3(proxy: &Proxy, path: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+    h3_client::ask(h3_client::secure_addr(proxy), path, fields, body).await
 }
 
 #[tokio::test]

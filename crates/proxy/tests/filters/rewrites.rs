@@ -388,7 +388,11 @@ async fn redirects_have_groups_and_the_whole_target() {
             ] {
                 let answer = ask(client, &proxy, path, &[]).await;
                 let found = fields(&answer, "location");
-                assert_eq!(found, [location], "{client}, {path}: {answer:?}");
+                let location = match client {
+                    "h3 client" => location.replace("http://", "https://"),
+                    _ => location.to_string(),
+                };
+                assert_eq!(found, [&location], "{client}, {path}: {answer:?}");
             }
         }
     }

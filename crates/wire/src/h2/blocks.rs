@@ -3,14 +3,15 @@
 
 use super::connection::{Block, Connection, ConnectionError};
 use super::event::Event;
-use super::flood::{Flood, LATE_FOR_RESET, LATE_HEAD};
 use super::frame::{self, Front, flag};
-use super::head::{Head, HeadReader, Reads, Refused};
 use super::hpack::{self, Decoded, HeaderLimits};
-use super::receive::{NOT_AS_STATED, Told};
-use super::streams::{Asked, End};
+use super::receive::Told;
+use super::streams::End;
 use super::{ErrorCode, MAX, StreamId};
 use crate::head::Table;
+use crate::multiplexed::body::{NOT_AS_STATED, Rest};
+use crate::multiplexed::flood::{Flood, LATE_FOR_RESET, LATE_HEAD};
+use crate::multiplexed::head::{Head, HeadReader, Reads, Refused};
 
 impl Connection {
     pub(super) fn on_headers(&mut self, front: Front, payload: &[u8]) -> Told {
@@ -182,12 +183,13 @@ impl Connection {
     }
 
     fn begin_request(&mut self, id: StreamId, head: Head) -> Told {
-        if head.ends && head.content_length.is_some_and(|length| length > 0) {
+        let rest = Rest::of_request(&head);
+        if head.ends && !rest.may_end() {
             return self.refuse(id, Box::new(Refused { head, why: NOT_AS_STATED.into(), status: None }));
         }
         let mut stream = self.new_stream(id);
         stream.receives = !head.ends;
-        stream.left = head.content_length;
+        stream.rest = rest;
         self.streams.add(stream);
         Ok(Some(Event::Head { stream: id, head }))
     }
@@ -197,12 +199,8 @@ impl Connection {
             && head.status >= 200
         {
             stream.has_head = true;
-            stream.left = match (stream.asked, head.status) {
-                (Asked::Head, _) | (_, 204 | 304) => Some(0),
-                (Asked::Connect, 200..300) => None,
-                _ => head.content_length,
-            };
-            if head.ends && stream.left.is_some_and(|left| left > 0) {
+            stream.rest = Rest::of_response(stream.asked, &head);
+            if head.ends && !stream.rest.may_end() {
                 return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED);
             }
         }
@@ -216,7 +214,7 @@ impl Connection {
         if !ends {
             return self.lose(id, ErrorCode::ProtocolError, "HEADERS without END_STREAM in the middle of a body");
         }
-        if self.streams.get(id).is_some_and(|stream| stream.left.is_some_and(|left| left > 0)) {
+        if self.streams.get(id).is_some_and(|stream| !stream.rest.may_end()) {
             return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED);
         }
         self.received_all(id);

@@ -1,13 +1,13 @@
 //! The state of a connection apart from its streams: settings of both sides, header tables, and the output.
 
 use super::event::Event;
-use super::flood::{Budgets, Flood};
 use super::flow::Window;
 use super::frame::{self, kind};
 use super::hpack::{Decoder, Encoder, TABLE_SIZE};
 use super::settings::{self, Peer, WINDOW};
 use super::streams::Streams;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
+use crate::multiplexed::flood::{Budgets, Flood};
 use std::collections::VecDeque;
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! Events of a connection, as received from the peer.
 
-use super::head::{Head, Malformed, Refused};
 use super::{Flood, StreamId};
 use crate::head::Table;
+use crate::multiplexed::head::{Head, Malformed, Refused};
 use std::ops::Range;
 
 /// Result of reading the front of the bytes.

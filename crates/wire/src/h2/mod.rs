@@ -3,18 +3,15 @@
 //! keeps their state.
 //!
 //! 1. [`Connection::receive`] consumes frames and returns an [`Event`]: `receive.rs`, with heads in `blocks.rs`,
-//!    their rules in `head.rs`, and windows in `flow.rs`.
+//!    windows in `flow.rs`. Their rules are in `multiplexed`.
 //! 2. `send_head`, `send_data` and the other senders write frames: `send.rs`.
-//! 3. Budgets bound useless frames of a peer: `flood.rs`.
 
-// Order: send, blocks, receive, connection & settings, streams, event, head, flow, flood, frame, hpack, protocol
+// Order: send, blocks, receive, connection & settings, streams, event, flow, frame, hpack, protocol
 mod blocks;
 mod connection;
 mod event;
-mod flood;
 mod flow;
 mod frame;
-mod head;
 pub mod hpack;
 mod protocol;
 mod receive;
@@ -22,11 +19,11 @@ mod send;
 mod settings;
 mod streams;
 
+pub use crate::multiplexed::flood::Flood;
+pub use crate::multiplexed::head::{Head, Malformed, Refused};
+pub use crate::multiplexed::limits::Over;
 pub use connection::{Config, Connection, ConnectionError, NoStream};
 pub use event::{Event, Received};
-pub use flood::Flood;
-pub use head::{Head, Malformed, Refused};
-pub use hpack::Over;
 pub use protocol::{ErrorCode, MAX, PREFACE, StreamId};
 
 #[cfg(test)]

@@ -3,18 +3,16 @@
 
 use super::connection::{Block, Connection, ConnectionError, InData};
 use super::event::{Event, Received};
-use super::flood::{Flood, LATE_FOR_RESET, LONG_LIVED_NS};
 use super::frame::{self, Front, flag, kind};
-use super::head::Malformed;
 use super::settings::WINDOW;
 use super::streams::End;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
+use crate::multiplexed::body::NOT_AS_STATED;
+use crate::multiplexed::flood::{Flood, LATE_FOR_RESET, LONG_LIVED_NS};
+use crate::multiplexed::head::Malformed;
 
 /// Result of a frame: an event, nothing, or the end of the connection.
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
-
-/// Fault of a body whose length differs from the length in its head.
-pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
 
 /// Result while the frame is incomplete.
 const MORE: Received = Received { used: 0, event: None };
@@ -167,11 +165,8 @@ impl Connection {
         if !stream.has_head {
             return self.lose(id, ErrorCode::ProtocolError, "DATA before the head");
         }
-        if let Some(left) = &mut stream.left {
-            match left.checked_sub(data as u64) {
-                Some(less) if less == 0 || !ends => *left = less,
-                _ => return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED),
-            }
+        if !stream.rest.take(data as u64, ends) {
+            return self.lose(id, ErrorCode::ProtocolError, NOT_AS_STATED);
         }
         Ok(None)
     }

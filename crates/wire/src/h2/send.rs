@@ -1,12 +1,13 @@
 //! Sending, as frames appended to the output. Nothing is sent on a stream that is not open.
 
 use super::connection::{Connection, NoStream};
-use super::flood::{Flood, LATE_FOR_RESET};
 use super::flow::Window;
 use super::frame::{self, Front, flag, kind};
 use super::settings::WINDOW;
-use super::streams::{Asked, End, Stream};
+use super::streams::{End, Stream};
 use super::{ErrorCode, MAX, StreamId};
+use crate::multiplexed::body::{Asked, Rest};
+use crate::multiplexed::flood::{Flood, LATE_FOR_RESET};
 
 type Pair<'f> = (&'f [u8], &'f [u8]);
 
@@ -27,12 +28,7 @@ impl Connection {
         let stream = Stream { has_head: false, ..self.new_stream(id) };
         self.streams.add(stream);
         let mut asked = Asked::Usual;
-        let look = |(name, value): &Pair<'f>| match (*name, *value) {
-            (b":method", b"HEAD") => asked = Asked::Head,
-            (b":method", b"CONNECT") => asked = Asked::Connect,
-            _ => {}
-        };
-        self.send_head(id, fields.inspect(look), ends);
+        self.send_head(id, fields.inspect(|field: &Pair<'f>| asked.look(*field)), ends);
         if let Some(stream) = self.streams.get(id) {
             stream.asked = asked;
         }
@@ -50,7 +46,7 @@ impl Connection {
             window: Window::new(size, left),
             receives: true,
             sends: true,
-            left: None,
+            rest: Rest::default(),
             has_head: true,
             asked: Asked::Usual,
             began: self.now,

@@ -3,6 +3,7 @@
 
 use super::flow::Window;
 use super::{MAX, StreamId};
+use crate::multiplexed::body::{Asked, Rest};
 use std::collections::VecDeque;
 
 /// A stream with at least one open side.
@@ -17,25 +18,14 @@ pub struct Stream {
     pub receives: bool,
     /// True if this side may send more.
     pub sends: bool,
-    /// Bytes of the body that are still to come; `None` if its length was not stated.
-    pub left: Option<u64>,
+    /// Bytes of the body that are still to come.
+    pub rest: Rest,
     /// True once the final head has arrived: further fields are trailers.
     pub has_head: bool,
     /// Kind of the request that this side sent.
     pub asked: Asked,
     /// Time at which it began, nanoseconds.
     pub began: u64,
-}
-
-/// Kind of a request, on which the body of its response depends (RFC 9110 section 6.4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// The fields of the response state the length of the body.
-    Usual,
-    /// The response has no body, whatever its fields state.
-    Head,
-    /// If the request succeeds, a tunnel follows.
-    Connect,
 }
 
 /// Way in which a stream has ended.

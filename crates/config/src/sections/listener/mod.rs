@@ -1,10 +1,11 @@
 //! `[listener.NAME]`: addresses that accept clients, and the rules for those clients. See [`Listener`];
 //! larger subtables have separate files.
 
-// Order: bound, errors, http2, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, zone, mode
+// Order: bound, errors, http2, http3, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, zone, mode
 mod bound;
 mod errors;
 mod http2;
+mod http3;
 mod kernel_flows;
 mod mode;
 mod plane;
@@ -18,6 +19,7 @@ mod zone;
 pub use bound::takes;
 pub use errors::Errors;
 pub use http2::Http2;
+pub use http3::Http3;
 pub use kernel_flows::KernelFlows;
 pub use mode::Mode;
 pub use plane::Plane;
@@ -39,6 +41,7 @@ use crate::form::{Cidr, Form, Formed};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use bound::{Bound, On};
 use http2::{H2C, HTTP2};
+use http3::HTTP3;
 use kernel_flows::KERNEL_FLOWS;
 use redirect_https::REDIRECT_HTTPS;
 use report_load::REPORT_LOAD;
@@ -178,6 +181,14 @@ table! {
             help: "HTTP/2 with clients, over TLS or with `h2c`.",
             why: "",
         };
+        /// HTTP/3 with clients; `None` = off.
+        http3: Option<Http3> = Key {
+            name: "http3",
+            kind: Kind::TableOrBool(&HTTP3),
+            absent: Absent::Means("off"),
+            help: "HTTP/3 with clients: QUIC at the same addresses, by UDP. Responses over TCP tell clients of it                 (`Alt-Svc`). Needs `tls`. `true`: with the defaults of the table.",
+            why: "UDP is often closed in firewalls, so it is asked for.",
+        };
         /// End of flows, with [`Mode::Udp`].
         udp: UdpFlows = Key {
             name: "udp",
@@ -251,6 +262,7 @@ pub(crate) const OF_REQUESTS: &[&str] = &[
     "redirect_https",
     "h2c",
     "http2",
+    "http3",
 ];
 
 /// Keys of `limits` that apply to HTTP requests only.
@@ -383,7 +395,7 @@ pub(crate) fn listeners(
     }
     let one = |named: &Named| {
         let listener = one(named, defaults);
-        let (tcp, udp) = (listener.mode.is_on_tcp(), listener.mode.is_on_udp());
+        let (tcp, udp) = (listener.mode.is_on_tcp(), listener.mode.is_on_udp() || listener.http3.is_some());
         let probes = listener.report_load.as_ref().is_some_and(|report| report.udp);
         let on = On { tcp, udp, probes, by_kernel: listener.plane.is_kernel() };
         for (formed, span) in named.section.formed_list("bind") {
@@ -411,6 +423,7 @@ fn check(section: &Section, mode: Mode, findings: &mut Findings) {
     check_networks(section, "accept_proxy_protocol", findings);
     check_networks(section, "trusted_proxies", findings);
     udp::check(section, mode, findings);
+    http3::check(section, mode, findings);
     tls::check(section, mode, findings);
     error_pages::check_listener(section, findings);
     request_id::check(section, findings);

@@ -35,8 +35,16 @@ table! {
 }
 
 /// Keys of a listener that apply to connections or HTTP only.
-const NOT_OF_DATAGRAMS: [&str; 7] =
-    ["accept_proxy_protocol", "trusted_proxies", "request_id", "report_load", "redirect_https", "h2c", "http2"];
+const NOT_OF_DATAGRAMS: [&str; 8] = [
+    "accept_proxy_protocol",
+    "trusted_proxies",
+    "request_id",
+    "report_load",
+    "redirect_https",
+    "h2c",
+    "http2",
+    "http3",
+];
 
 /// Reports keys that do not apply to the listener's mode.
 pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {

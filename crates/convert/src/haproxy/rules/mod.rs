@@ -21,7 +21,7 @@ pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
 use super::acl::condition;
-use super::criteria::STATE;
+use super::criteria::{STATE, has_query};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
 use super::state::{Source, State};
@@ -355,7 +355,9 @@ fn request(
         "monitor-uri" => {
             let page = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
             let response = Draft::one(key!("status"), 200).with(key!("body"), page).with(key!("type"), "text/html");
-            let conj = Conj { matching: Match::of([Cond::one_of(Key::Path, [item.word(1)])]), ..Conj::default() };
+            // Requests with a query are not for it.
+            let conds = [Cond::one_of(Key::Path, [item.word(1)]), has_query(scope.context).negate()];
+            let conj = Conj { matching: Match::of(conds), ..Conj::default() };
             let mut fields = Draft::default();
             fields.insert(key!("response_headers.set"), "Cache-Control", "no-cache");
             finals(item, &[conj], Action::Respond(response), fields, scope, rules, ledger);

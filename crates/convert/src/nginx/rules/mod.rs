@@ -1,6 +1,6 @@
 //! Rules of servers and locations, as routes.
 
-// Order: walk & program & pages, rewrite, answer, state, condition
+// Order: walk, program & pages, rewrite, answer, state, condition
 
 mod answer;
 mod condition;

@@ -38,7 +38,7 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     /// Ways through the rules of the server.
     pub(super) ways: Vec<Way<'d>>,
     /// True if all paths are in the same group, so that conditions on hosts decide nothing about paths.
-    is_one_group: bool,
+    pub(super) is_one_group: bool,
     /// Refusals of the location that requests of the routes at hand have passed before, with its line.
     guards: Option<(RouteKeys, Line)>,
     /// True while the route of an error page is made, which has no pages itself.
@@ -250,7 +250,8 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.world.ledger.carried(location.directive.line);
         state.levels.clone_from(&location.levels);
         let own = location.directive.inner();
-        if location.modifier.starts_with('~') && own.iter().any(|d| d.name() == "location") {
+        // A path other than the request's has been looked for within the location.
+        if location.modifier.starts_with('~') && state.jumps == 0 && own.iter().any(|d| d.name() == "location") {
             self.nested(&location.inner, &state);
         }
         if let Some(internal) = single(&location.levels, "internal").filter(|_| state.jumps == 0) {

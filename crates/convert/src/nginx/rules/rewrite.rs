@@ -196,7 +196,7 @@ pub(in crate::nginx) fn find<'t, 'd>(
         if is_whole {
             let case = if regex.modifier == "~*" { "(?i)" } else { "" };
             match written(regex.pattern).ok().and_then(|regex| finds(&format!("{case}{regex}"), path)) {
-                Some(true) => return Ok(Some(regex)),
+                Some(true) => return Ok(find(&regex.inner, path, true)?.or(Some(regex))),
                 Some(false) => continue,
                 None => {}
             }

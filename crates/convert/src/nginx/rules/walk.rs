@@ -130,7 +130,12 @@ impl<'d> Routes<'_, 'd> {
         location: Option<&Location<'d>>,
         line: Line,
     ) -> bool {
-        if directive.inner().is_empty() {
+        let is_first = |location: &Location<'d>| {
+            let has_files = location.directive.inner().iter().any(|inner| inner.name() == "try_files");
+            state.levels.len() <= location.levels.len() && !has_files
+        };
+        // An empty block ends the settings of the `if` before it, and `try_files`.
+        if directive.inner().is_empty() && location.is_none_or(is_first) {
             self.settle(directive);
             return true;
         }
@@ -149,9 +154,12 @@ impl<'d> Routes<'_, 'd> {
             }
             Ok(Truth::Always) => (Ok(state.matching.clone()), false),
             Ok(Truth::When(conds)) => {
-                // A host in the first rule of a server holds for all of its paths.
+                // A host in the first rule of a server holds for all of its paths. Where all routes have the host, the
+                // path would win.
+                let has_routes =
+                    |name: &String| self.others.contains(name) || !self.is_one_group && self.others.is_own(name);
                 let is_own = |cond: &Cond| match &cond.test {
-                    Test::OneOf(names) => !cond.negated && !names.iter().any(|name| self.others.contains(name)),
+                    Test::OneOf(names) => !cond.negated && !names.iter().any(has_routes),
                     _ => false,
                 };
                 let is_first = location.is_none()

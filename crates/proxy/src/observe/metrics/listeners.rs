@@ -4,8 +4,8 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    AuthEnd, CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, Redirected, RouteStats, SHAKEN, TlsStats,
-    Unsecured,
+    AuthEnd, CODES, Counter, H3_CODES, ListenerStats, METHODS, REJECTED, RESET_BY, Redirected, RouteStats, SHAKEN,
+    TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{ErrorPage, Mode, Route};
 use evenkeel_tokens::Refused;
@@ -152,7 +152,7 @@ impl Shown<'_> {
         }
 
         self.redirected(encoder)?;
-        let counters: [Family<ListenerStats, Counter>; 18] = [
+        let counters: [Family<ListenerStats, Counter>; 21] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
@@ -199,6 +199,11 @@ impl Shown<'_> {
             ),
             ("evenkeel_http2_connections", "HTTP/2 connections from clients", |l| &l.http2.connections),
             ("evenkeel_http2_streams", "Requests received over HTTP/2", |l| &l.http2.streams),
+            ("evenkeel_http3_connections", "HTTP/3 connections from clients", |l| &l.http3.connections),
+            ("evenkeel_http3_streams", "Requests received over HTTP/3", |l| &l.http3.streams),
+            ("evenkeel_http3_retries", "Clients asked to prove their address before an HTTP/3 handshake", |l| {
+                &l.http3.retries
+            }),
             ("evenkeel_http_received_bytes", "Bytes of requests, including heads", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
@@ -222,6 +227,19 @@ impl Shown<'_> {
         let help = "Connections closed because the client flooded them with useless frames, by kind";
         let family = ("evenkeel_http2_floods", help);
         self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http2.floods)?;
+        let codes = ("code", &H3_CODES[..]);
+        let help = "Streams reset by clients, by HTTP/3 error code";
+        let family = ("evenkeel_http3_resets_received", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http3.resets_received)?;
+        let help = "Streams reset by evenkeel, by HTTP/3 error code";
+        let family = ("evenkeel_http3_resets_sent", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http3.resets_sent)?;
+        let help = "Connections closed because the client violated HTTP/3, by the error code sent";
+        let family = ("evenkeel_http3_connection_errors", help);
+        self.by_listener(encoder, family, is_http, codes, |l| &l.http3.errors)?;
+        let help = "HTTP/3 connections closed because the client flooded them with useless frames, by kind";
+        let family = ("evenkeel_http3_floods", help);
+        self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http3.floods)?;
         let help = "Requests by the cause of their end; \"normal\" if they completed";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }

@@ -17,11 +17,14 @@ use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
 use evenkeel_net::log_writer::Writer;
+use evenkeel_net::quic::keys::Keys;
+use evenkeel_net::quic::steer;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
 use evenkeel_runtime::{Diagnostic, Next};
 use evenkeel_tls::Problem;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -43,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) explain: Wanted,
     /// TLS by listener and by pool.
     pub(super) secured: Secured,
+    /// Keys of QUIC, if a listener has HTTP/3.
+    pub(super) quic: Option<Keys>,
     /// New access log: `None` = unchanged, `Some(None)` = off.
     pub(super) log: Option<Option<Writer>>,
 }
@@ -83,13 +88,28 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let secured = proxy.secured.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_tls))).ok();
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
     let key = plan.runtime.sticky_key();
+    let quic = plan.listeners.iter().any(|listener| listener.http3.is_some()).then(|| quic_keys(&key, proxy.instance));
     let rules = |(at, pool)| wrong.note(pool_rules((at, pool), tls(pool), &key));
     let pool_rules = plan.pools.iter().enumerate().filter_map(rules).collect();
     match (log, resources, explain, secured) {
         (Some(log), Some(resources), Some(explain), Some(secured)) if wrong.0.is_empty() => {
-            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, resources, log, explain })
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, resources, log, explain, quic })
         }
         _ => Err(wrong.0),
+    }
+}
+
+/// Keys of QUIC from the file with the secret of sticky sessions. Without it, clients of a process that was killed are not
+/// told that their connections are gone, and wait.
+fn quic_keys(key: &Path, instance: u64) -> Keys {
+    match sticky_key::read_or_make(key) {
+        Ok(secret) => Keys::of(&secret),
+        Err(error) => {
+            let file = key.display();
+            tracing::warn!(%error, %file, "HTTP/3: no secret that outlives the process; after a crash clients wait");
+            let random = RandomState::new().hash_one(instance);
+            Keys::of(&[random.to_be_bytes(), instance.to_be_bytes()].concat())
+        }
     }
 }
 
@@ -123,10 +143,28 @@ fn sockets(
                 Protocol::Udp => listen::udp(addr, workers, given, claim, true),
             };
             let fail = |error| Diagnostic::Listen(CannotListen { listener: listener.name.clone(), addr, error });
+            if listener.http3.is_some()
+                && at.0 == Protocol::Udp
+                && let Ok(opened) = &opened
+            {
+                steer(opened, addr);
+            }
             sockets.extend(wrong.note(opened.map_err(fail)).map(|opened| (at, opened)));
         }
     }
     sockets
+}
+
+/// Has the kernel pass datagrams of QUIC to the worker of their connection. `opened`: sockets of an address, by worker.
+fn steer(opened: &[Vec<ListenFd>], addr: SocketAddr) {
+    // The kernel counts the sockets in the order in which they were opened. With others among them, workers hand
+    // datagrams over.
+    let [first, ..] = opened else { return };
+    if let (true, [socket]) = (opened.iter().all(|of_worker| of_worker.len() == 1), &first[..])
+        && let Err(error) = steer::by_id(socket)
+    {
+        tracing::info!(%error, %addr, "HTTP/3: the kernel does not look at connection ids; workers hand datagrams over");
+    }
 }
 
 /// Creates balancers by pool and then by worker; `None` for a pool that keeps its balancers.

@@ -23,6 +23,7 @@ use evenkeel_wire::h2::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::priority::Priority;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -68,7 +69,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     let method = if spoken.switch.is_some() { "GET" } else { &head.method };
     let mut request = Request { method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
     if let Some(priority) = request.field("priority") {
-        down.stream.set_urgency(urgency(priority));
+        down.stream.set_urgency(Priority::read(priority).urgency);
     }
     {
         let mut serving = pin!(reused(|| message::serve(&client, &rules, &down, &mut request, spoken)));
@@ -100,16 +101,6 @@ pub fn note_refused(connection: &Connection, refused: Refused) {
         // Without a status the engine has reset the stream, which `on_reset` counts.
         client.listener.stats.malformed.add(1);
         record.status.set(status);
-    }
-}
-
-/// Urgency from a `Priority` field (RFC 9218 section 4.1): 0 is the most urgent, 7 the least, 3 the default.
-fn urgency(value: &[u8]) -> u8 {
-    let mut members = value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
-    let member = members.rfind(|member| member.starts_with(b"u="));
-    match member {
-        Some([b'u', b'=', digit @ b'0'..=b'7']) => digit - b'0',
-        _ => 3,
     }
 }
 
@@ -200,19 +191,5 @@ impl Messages for H2 {
 
     fn broken(&self) -> Option<Malformed> {
         self.stream.broken()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urgency_is_a_digit_up_to_7_and_3_without_one() {
-        for (value, want) in
-            [("u=0", 0), ("i, u=7", 7), ("u=1,u=2", 2), ("u=8", 3), ("u=", 3), ("i", 3), ("", 3), ("u=12", 3)]
-        {
-            assert_eq!(urgency(value.as_bytes()), want, "{value}");
-        }
     }
 }

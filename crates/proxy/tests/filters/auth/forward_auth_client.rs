@@ -1,6 +1,6 @@
 //! Fields of a 2xx answer of `forward_auth` for the client, and answers of this proxy to gRPC calls.
 
-use crate::filters::echo::{CLIENTS, ask, fields};
+use crate::filters::echo::{CLIENTS, ask, fields, secure};
 use crate::filters::field;
 use crate::support::endpoint::ok;
 use crate::support::h2_client::H2Client;
@@ -32,8 +32,9 @@ fn proxy(endpoint: &Endpoint, service: &Endpoint) -> Proxy {
     let routes = format!(
         "[[route]]\npool = 'web'\ncache = true\n\
          forward_auth = {{ pool = 'auth', client_headers = ['Set-Cookie', 'X-Renewed'] }}\n\
-         [pool.auth]\nendpoints = ['{}']\n",
-        service.addr
+         [pool.auth]\nendpoints = ['{}']\n{}",
+        service.addr,
+        secure("")
     );
     Proxy::with(&[endpoint.addr], "h2c = true", "", &routes)
 }
@@ -55,7 +56,8 @@ async fn the_client_gets_fields_of_the_service_with_any_response() {
         }
     }
     let cached = endpoint.seen().iter().filter(|request| request.line().contains("/cached")).count();
-    assert_eq!(cached, 1, "the others were stored responses, without the cookies of another client");
+    // The scheme is part of a key.
+    assert_eq!(cached, 2, "the others were stored responses, without the cookies of another client");
 }
 
 #[test]

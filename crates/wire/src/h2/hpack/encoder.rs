@@ -1,9 +1,12 @@
 //! The HPACK encoder. Known fields are written as numbers. Fields that are likely to be repeated are added to the
 //! table; others are not, nor are secrets that could be guessed by their size.
 
-use super::static_table::{self, hash};
-use super::table::Table;
-use super::{TABLE_SIZE, huffman, write_integer};
+use super::static_table;
+use super::table::{TABLE_SIZE, Table};
+use crate::multiplexed::integer::write_integer;
+use crate::multiplexed::secrets::is_secret;
+use crate::multiplexed::static_index::hash;
+use crate::multiplexed::string::{Lower, write_string};
 
 /// Encoder of the blocks of a direction.
 #[derive(Debug)]
@@ -11,7 +14,7 @@ pub struct Encoder {
     table: Table,
     /// Smallest and latest table size that the peer has yet to be informed of.
     resized: Option<(usize, usize)>,
-    lower: Vec<u8>,
+    lower: Lower,
 }
 
 /// Representation of a field that has no number.
@@ -34,7 +37,7 @@ impl Default for Encoder {
 impl Encoder {
     /// Returns an encoder whose peer accepts a table of the default size.
     pub fn new() -> Encoder {
-        Encoder { table: Table::new(TABLE_SIZE), resized: None, lower: Vec::new() }
+        Encoder { table: Table::new(TABLE_SIZE), resized: None, lower: Lower::default() }
     }
 
     /// Sets the table size that the peer accepts. At most the default size is used, as the table is searched for each
@@ -56,17 +59,11 @@ impl Encoder {
             }
             write_integer(last, 0x20, 5, out);
         }
+        let mut lower = std::mem::take(&mut self.lower);
         for (name, value) in fields {
-            if has_upper(name) {
-                let mut lower = std::mem::take(&mut self.lower);
-                lower.clear();
-                lower.extend(name.iter().map(u8::to_ascii_lowercase));
-                self.field(&lower, value, out);
-                self.lower = lower;
-            } else {
-                self.field(name, value, out);
-            }
+            self.field(lower.of(name), value, out);
         }
+        self.lower = lower;
     }
 
     fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
@@ -88,43 +85,24 @@ impl Encoder {
         };
         write_integer(index, first, prefix, out);
         if index == 0 {
-            string(name, out);
+            write_string(name, 0, 7, out);
         }
-        string(value, out);
+        write_string(value, 0, 7, out);
         if keep == Keep::Table {
             self.table.add(name, value);
         }
     }
 }
 
-/// True if a letter is in upper case. No early exit: hardly any name has upper case, and eight bytes cost as much as a
-/// single byte.
-fn has_upper(name: &[u8]) -> bool {
-    name.iter().fold(false, |has, byte| has | byte.is_ascii_uppercase())
-}
-
 /// Chooses the representation of a field. Values that differ between messages would only evict those that do not.
 fn keep(name: &[u8], value: &[u8]) -> Keep {
     match name {
-        b"authorization" | b"proxy-authorization" => Keep::Never,
-        // A short value could be guessed byte by byte from the resulting size.
-        b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
+        _ if is_secret(name, value) => Keep::Never,
         b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
         | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"
         | b"tracestate" | b"b3" | b"x-b3-traceid" | b"x-b3-spanid" | b"x-request-id" | b"x-forwarded-for"
         | b"range" | b"referer" => Keep::Not,
         _ if value.len() > 512 => Keep::Not,
         _ => Keep::Table,
-    }
-}
-
-fn string(text: &[u8], out: &mut Vec<u8>) {
-    let short = huffman::encoded_len(text);
-    if short < text.len() {
-        write_integer(short, 0x80, 7, out);
-        huffman::encode(text, out);
-    } else {
-        write_integer(text.len(), 0, 7, out);
-        out.extend_from_slice(text);
     }
 }

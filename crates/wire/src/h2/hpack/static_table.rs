@@ -1,5 +1,7 @@
 //! The static table of fields that every peer knows (RFC 7541 appendix A).
 
+use crate::multiplexed::static_index::StaticIndex;
+
 /// Name and value of each field, from index 1 on.
 pub const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
@@ -65,78 +67,18 @@ pub const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// Hash table of names, with the first index of each name; 0 for none.
-static BY_NAME: [u8; 256] = by_name();
-
-const fn by_name() -> [u8; 256] {
-    let mut slots = [0; 256];
-    let mut at = 0;
-    while at < STATIC.len() {
-        if at == 0 || !same(STATIC[at].0.as_bytes(), STATIC[at - 1].0.as_bytes()) {
-            let mut slot = hash(STATIC[at].0.as_bytes()) as usize % 256;
-            while slots[slot] != 0 {
-                slot = (slot + 1) % 256;
-            }
-            slots[slot] = at as u8 + 1;
-        }
-        at += 1;
-    }
-    slots
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}
-
-/// Hashes a name or a value, eight bytes at a time. Peers can choose colliding fields, but that only costs time, which
-/// is bounded.
-pub const fn hash(text: &[u8]) -> u32 {
-    // The mix of FxHash: a factor that is odd, with bits everywhere.
-    const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
-    let (mut hash, mut rest) = (text.len() as u64, text);
-    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
-        hash = (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR);
-        rest = behind;
-    }
-    let (mut word, mut i) = (0, 0);
-    while i < rest.len() {
-        word = word << 8 | rest[i] as u64;
-        i += 1;
-    }
-    hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-    // The upper bits are mixed best.
-    (hash >> 32) as u32
-}
+static INDEX: StaticIndex<61> = StaticIndex::new(&STATIC);
 
 /// Returns the index of a field, and true if its value matches too; `None` if its name is unknown. `hash`: hash of the
 /// name.
 pub fn find(hash: u32, name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
-    let mut slot = hash as usize % 256;
-    let first = loop {
-        match usize::from(BY_NAME[slot]) {
-            0 => return None,
-            index if STATIC[index - 1].0.as_bytes() == name => break index,
-            _ => slot = (slot + 1) % 256,
-        }
-    };
-    let alike = STATIC[first - 1..].iter().take_while(|(other, _)| other.as_bytes() == name);
-    let whole = alike.enumerate().find(|(_, (_, other))| other.as_bytes() == value && !value.is_empty());
-    Some(whole.map_or((first, false), |(n, _)| (first + n, true)))
+    INDEX.find(hash, name, value).map(|(at, whole)| (at + 1, whole))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multiplexed::static_index::hash;
 
     #[test]
     fn each_field_is_found() {

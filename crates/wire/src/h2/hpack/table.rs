@@ -1,8 +1,12 @@
 //! The dynamic table of previous fields (RFC 7541 section 2.3.2), which both sides keep in step. The newest field comes
 //! first, and the oldest are evicted when it is full.
 
-use super::static_table::{STATIC, hash};
+use super::static_table::STATIC;
+use crate::multiplexed::static_index::hash;
 use std::collections::VecDeque;
+
+/// Default size of a table, in bytes.
+pub const TABLE_SIZE: usize = 4096;
 
 /// Size of an entry in addition to its bytes (section 4.1).
 const OVERHEAD: usize = 32;

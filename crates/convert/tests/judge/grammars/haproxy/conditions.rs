@@ -123,7 +123,13 @@ fn from_file(dice: &mut Dice) -> String {
 }
 
 fn converted(dice: &mut Dice) -> String {
-    match dice.below(8) {
+    match dice.below(14) {
+        8 => "path,map_reg(@DIR@/expressions.map) -m str bad".into(),
+        9 => "src,map_ip(@DIR@/networks.map,none) -m str bad".into(),
+        10 => "path,map_end(@DIR@/paths.map) -m found".into(),
+        11 => "path,map_sub(@DIR@/paths.map,0) -m str a".into(),
+        12 => "hdr(host),map_dom(@DIR@/hosts.map) -m str b".into(),
+        13 => format!("req.hdr({}),map(@DIR@/hosts.map) -m found", dice.one(&FIELDS)),
         0 => format!("path,lower -m beg {}", dice.one(&PATHS)),
         1 => "path,field(2,/) -m str api admin".into(),
         2 => "path,word(1,/) -m str static".into(),

@@ -22,18 +22,30 @@ const HAPROXY: Grammar = Grammar {
         ("agents.lst", "bot\ncurl\n"),
         ("networks.lst", "10.0.0.0/8\n192.168.1.7\n"),
         ("paths.map", "/api b\n/api/v1 c\n/admin a\n"),
+        ("expressions.map", "^/api/v[0-9]+ b\n^/(admin|login) bad\n"),
+        ("networks.map", "10.0.0.0/8 ours\n127.0.0.0/8 bad\n"),
         ("hosts.map", "a.test b\nb.test c\nc.example nowhere\n"),
         ("403.http", "HTTP/1.0 403 Forbidden\r\nContent-Type: text/plain\r\nX-Page: 403\r\n\r\nnot you\n"),
         ("404.http", "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\nX-Page: 404\r\n\r\nnot here\n"),
         ("503.http", "HTTP/1.0 503 Unavailable\r\nContent-Type: text/plain\r\nX-Page: 503\r\n\r\nnot now\n"),
     ],
-    ask: |_, _| (),
+    ask: with_password,
     settle,
 };
 
 #[test]
 fn conversions_of_haproxy_do_as_the_original() {
     run(&HAPROXY);
+}
+
+/// Adds a password of the user list to some requests, right or wrong.
+fn with_password(ask: &mut Ask, number: usize) {
+    let password = match number % 7 {
+        1 | 2 => "dTpwdw==",
+        4 => "dTp3cm9uZw==",
+        _ => return,
+    };
+    ask.fields.push(("Authorization".into(), format!("Basic {password}")));
 }
 
 /// Takes away differences of all conversions: see `always` of the crate.
@@ -80,18 +92,32 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
 
 fn generate(dice: &mut Dice) -> Vec<Node> {
     let mut nodes = vec![defaults(dice, "defaults")];
-    if dice.once_in(2) {
-        nodes.push(block("userlist users", vec![line("user u insecure-password pw")]));
+    let has_users = dice.once_in(2);
+    if has_users {
+        let password = match dice.once_in(6) {
+            true => "user u insecure-password pw",
+            false => "user u password $5$abcdefgh$ijtOJ//yvc/9bq1g0llFn9dB688BwBDRD90DlKKSKE1",
+        };
+        nodes.push(block("userlist users", ["group staff users u", "group none", password].map(line).into()));
     }
-    let has_users = nodes.len() > 1;
+    nodes.push(block("backend counters", vec![line(rules::table("ip"))]));
+    // The last `defaults` counts for sections that name none.
+    let mut named = "";
+    if dice.once_in(5) {
+        let mut base = defaults(dice, "defaults base");
+        let (rules, _) = rules(dice, 2);
+        base.inner.iter_mut().for_each(|inner| inner.extend(rules.clone()));
+        nodes.insert(0, base);
+        named = " from base";
+    }
     if dice.once_in(6) {
         nodes.push(block(
             "http-errors pages",
             vec![line("errorfile 403 @DIR@/403.http"), line("errorfile 503 @DIR@/503.http")],
         ));
     }
-    nodes.push(front(dice, "frontend in", "@L0@"));
-    match dice.below(6) {
+    nodes.push(front(dice, &format!("frontend in{named}"), "@L0@"));
+    match dice.below(4) {
         0 => nodes.push(front(dice, "frontend two", "@L1@")),
         1 => nodes.push(listen(dice)),
         _ => {}
@@ -104,7 +130,7 @@ fn generate(dice: &mut Dice) -> Vec<Node> {
 /// Leaves out lines that name missing sections.
 fn valid(node: Node, has_users: bool, has_pages: bool) -> Node {
     let fits = |node: &Node| {
-        (has_users || !node.head.contains("http_auth(users)")) && (has_pages || !node.head.contains("errorfiles pages"))
+        (has_users || !node.head.contains("(users)")) && (has_pages || !node.head.contains("errorfiles pages"))
     };
     let inner = node.inner.map(|inner| inner.into_iter().filter(fits).collect());
     Node { inner, ..node }
@@ -179,8 +205,11 @@ fn backend(dice: &mut Dice, name: &str) -> Node {
         _ => "@D@",
     };
     match dice.below(14) {
-        // Nothing listens there.
-        0 => lines.push(line("server dead 127.0.0.1:1")),
+        // Nothing listens there. Retries would wait for a second each.
+        0 => {
+            lines.retain(|line| !line.head.starts_with("retries"));
+            lines.push(line("server dead 127.0.0.1:1"));
+        }
         1 => {}
         2 => lines.extend([line(format!("server s {endpoint}")), line("server spare @D@ backup")]),
         3 => lines.extend([line(format!("server s {endpoint}")), line("server none @D@ weight 0")]),
@@ -194,6 +223,11 @@ fn backend(dice: &mut Dice, name: &str) -> Node {
     }
     if dice.once_in(12) {
         lines.push(line(format!("http-request deny if {{ path {} }}", dice.one(&PATHS))));
+        lines.push(line(dice.one(&[
+            "errorfile 403 @DIR@/403.http",
+            "errorfiles pages",
+            "errorfile 404 @DIR@/404.http",
+        ])));
     }
     block(of_http(&format!("backend {name}")), lines)
 }

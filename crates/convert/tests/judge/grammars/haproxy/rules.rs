@@ -18,7 +18,12 @@ pub fn request(dice: &mut Dice, names: Names<'_>) -> Node {
         18..=19 => response(dice, names),
         20 => format!(
             "auth realm x{}",
-            dice.one(&[" unless { http_auth(users) }", " if { path_beg /admin } !{ http_auth(users) }"])
+            dice.one(&[
+                " unless { http_auth(users) }",
+                " if { path_beg /admin } !{ http_auth(users) }",
+                " unless { http_auth_group(users) staff }",
+                " if { path_beg /api } !{ http_auth_group(users) none }",
+            ])
         ),
         _ => rare(dice, names),
     };
@@ -31,7 +36,9 @@ fn refusal(dice: &mut Dice, names: Names<'_>) -> String {
     } else {
         String::new()
     };
-    match dice.below(8) {
+    match dice.below(10) {
+        1 => format!("deny{status}{} {{ http_auth(users) }}", sure(dice, names)),
+        2 => format!("deny{status} if !{{ http_auth(users) }} {{ path_beg {} }}", dice.one(&PATHS)),
         0 => format!("tarpit{status}{}", sure(dice, names)),
         _ => format!("deny{status}{}", sure(dice, names)),
     }
@@ -177,13 +184,44 @@ pub fn of_response(dice: &mut Dice, names: Names<'_>) -> Node {
 /// Lines that count requests, and a refusal by their number, of no client or of every client.
 pub fn counted(dice: &mut Dice) -> Vec<Node> {
     let number = dice.one(&["1000", "1000", "0"]);
-    let track = dice.one(&["track-sc0 src", "track-sc0 src if { path_beg /login }", "track-sc0 req.hdr(X-Key)"]);
-    let kind = if track.contains("hdr") { "string len 32" } else { "ip" };
-    vec![
-        line(format!("stick-table type {kind} size 10k expire 60s store http_req_rate(60s)")),
-        line(format!("http-request {track}")),
-        line(format!("http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt {number} }}")),
-    ]
+    let sample = dice.one(&["src", "src", "req.hdr(X-Key)", "hdr(host)", "path", "base32+src"]);
+    let kind = match sample {
+        "src" => "ip",
+        "base32+src" => "binary len 20",
+        _ => "string len 32",
+    };
+    let (in_own, of) = match sample == "src" && dice.once_in(3) {
+        true => ("", " table counters"),
+        false => ("own", ""),
+    };
+    let on = if dice.once_in(2) { String::new() } else { sure(dice, &[]) };
+    let counter = dice.one(&["http_req_rate", "http_req_rate", "conn_cur", "http_err_rate", "gpc0", "conn_rate"]);
+    let test = match dice.below(5) {
+        0 if sample == "src" && !of.is_empty() => format!("src_{counter}(counters) gt {number}"),
+        0 => format!("sc0_{counter} gt {number}"),
+        1 => format!("sc_{counter}(0) ge {number}"),
+        2 => format!("sc_{counter}(0) lt 1"),
+        _ => format!("sc_{counter}(0) gt {number}"),
+    }
+    .replace("_gpc0", "_get_gpc0");
+    let more = if dice.once_in(3) { format!(" {{ path_beg {} }}", dice.one(&PATHS)) } else { String::new() };
+    let refusal = dice.one(&["deny deny_status 429", "deny", "reject", "tarpit deny_status 429"]);
+    let mut lines = vec![line(format!("http-request track-sc0 {sample}{of}{on}"))];
+    if !in_own.is_empty() {
+        lines.insert(0, line(table(kind)));
+    }
+    if counter == "gpc0" {
+        lines.push(line(format!("http-request sc-inc-gpc0(0){}", sure(dice, &[]))));
+    }
+    lines.push(line(format!("http-request {refusal} if {{ {test} }}{more}")));
+    lines
+}
+/// Line of a stick table with counters of `kind`.
+/// A table of counters.
+pub fn table(kind: &str) -> String {
+    format!(
+        "stick-table type {kind} size 10k expire 60s store http_req_rate(60s),conn_cur,http_err_rate(60s),gpc0,conn_rate(60s)"
+    )
 }
 
 /// A line that chooses a backend.

@@ -1,0 +1,57 @@
+//! Distribution of datagrams over the workers' sockets by the kernel: a program of the group of sockets reads the worker
+//! from the connection id, so that a client whose address changes stays with its worker. Without it, such datagrams come to
+//! the socket that the kernel picks by their addresses.
+
+use super::ids::WORKER;
+use rustix::fd::{AsFd, AsRawFd};
+use std::io;
+
+/// Instruction of classic BPF: `code`, jumps, operand.
+const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+/// Result of a program whose socket does not exist: the kernel picks by the addresses, as without the program.
+const BY_ADDRESSES: u32 = u32::MAX;
+
+/// Bytes between the first byte of a datagram and the id: in a short header, and in a long header.
+const SHORT: u32 = 1;
+const LONG: u32 = 6;
+
+/// Attaches the program to the group of a socket, which all sockets at its address have joined in the order of the
+/// workers.
+///
+/// # Errors
+/// The kernel refuses the program.
+pub fn by_id(socket: impl AsFd) -> io::Result<()> {
+    use libc::{BPF_A, BPF_ABS, BPF_B, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET};
+    let load = |at| instruction(BPF_LD | BPF_B | BPF_ABS, 0, 0, at);
+    let has_bit = |bit, jt, jf| instruction(BPF_JMP | BPF_JSET | BPF_K, jt, jf, bit);
+    let answer = instruction(BPF_RET | BPF_A, 0, 0, 0);
+    // The program sees the payload of UDP. The top bit marks a long header; of these, packets with the bit 0x20 have an id
+    // of the server.
+    let mut program = [
+        load(0),
+        has_bit(0x80, 2, 0),
+        load(SHORT + WORKER as u32),
+        answer,
+        has_bit(0x20, 0, 2),
+        load(LONG + WORKER as u32),
+        answer,
+        instruction(BPF_RET | BPF_K, 0, 0, BY_ADDRESSES),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let len = size_of_val(&filter) as libc::socklen_t;
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `filter`, whose instructions outlive
+    // the call. The kernel copies them.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const filter).cast(),
+            len,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

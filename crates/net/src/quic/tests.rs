@@ -1,0 +1,175 @@
+//! Endpoints before clients of another implementation's sockets.
+
+use super::connection::{Connection, Read, Write};
+use super::endpoint::{Arriving, Decision, Endpoint, Service, Session};
+use super::ids::Owner;
+use super::*;
+use crate::listen::{Claim, udp};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+/// Sends the bytes of a stream back.
+struct Echo {
+    connection: Rc<Connection>,
+    unsent: RefCell<HashMap<StreamId, Vec<Bytes>>>,
+}
+
+impl Echo {
+    fn go_on(&self, stream: StreamId) {
+        let mut unsent = self.unsent.borrow_mut();
+        let queue = unsent.entry(stream).or_default();
+        loop {
+            if !queue.is_empty() && self.connection.write(stream, queue) != Write::All {
+                return;
+            }
+            match self.connection.read(stream, 1 << 16) {
+                Read::Data(bytes) => queue.push(bytes),
+                Read::Pending => return,
+                Read::End => {
+                    self.connection.finish(stream);
+                    return;
+                }
+                Read::Reset(_) => return,
+            }
+        }
+    }
+}
+
+impl Session for Echo {
+    fn connected(self: &Rc<Self>) {
+        let info = self.connection.tls().expect("the handshake is complete");
+        assert_eq!(
+            (info.version, info.alpn.as_deref(), info.server_name.as_deref()),
+            ("TLSv1.3", Some(tls::H3), Some("localhost"))
+        );
+        assert!(info.cipher.starts_with("TLS_"), "{info:?}");
+    }
+
+    fn opened(self: &Rc<Self>, stream: StreamId) {
+        self.go_on(stream);
+    }
+
+    fn readable(self: &Rc<Self>, stream: StreamId) {
+        self.go_on(stream);
+    }
+
+    fn writable(self: &Rc<Self>, stream: StreamId) {
+        self.go_on(stream);
+    }
+
+    fn stopped(self: &Rc<Self>, _: StreamId, _: u64) {}
+
+    fn lost(self: &Rc<Self>, _: &ConnectionError) {}
+}
+
+struct Echoes {
+    config: Arc<ServerConfig>,
+    retries: bool,
+}
+
+impl Service for Echoes {
+    type Session = Echo;
+
+    fn decide(&self, arriving: Arriving) -> Decision {
+        if self.retries && !arriving.is_proven { Decision::Retry } else { Decision::Accept(self.config.clone()) }
+    }
+
+    fn open(&self, connection: &Rc<Connection>) -> Rc<Echo> {
+        Rc::new(Echo { connection: connection.clone(), unsent: RefCell::default() })
+    }
+}
+
+/// Starts a server in a thread of its own, which ends with the process, and returns its address and certificate.
+fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).expect("a certificate");
+    let der = made.cert.der().clone();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut settings = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![der.clone()], key)
+        .expect("a pair");
+    settings.alpn_protocols = vec![b"h2".to_vec()];
+    let tls = tls::Tls::of(&settings, None, |_| Default::default()).expect("TLS 1.3");
+    let config = Arc::new(ServerConfig::with_crypto(tls));
+    let (say, hear) = channel();
+    std::thread::spawn(move || {
+        let local = ([127, 0, 0, 1], 0).into();
+        let mut sockets = udp(local, 1, Vec::new(), Claim::Exclusive, true).expect("a port");
+        let socket = sockets.remove(0).remove(0);
+        let addr = rustix::net::getsockname(&socket).expect("its name");
+        say.send(SocketAddr::try_from(addr).expect("an address")).expect("the test waits");
+        let owner = Owner { generation: 1, worker: 0 };
+        crate::event_loop::run(async move {
+            let service = Echoes { config: config.clone(), retries };
+            Endpoint::new(service, socket, owner, &keys::Keys::of(b"secret"), config).run().await
+        })
+    });
+    (hear.recv().expect("the address"), der)
+}
+
+fn client(der: rustls::pki_types::CertificateDer<'static>) -> quinn::Endpoint {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(der).expect("a root");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut settings = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    settings.alpn_protocols = vec![tls::H3.to_vec()];
+    let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(settings).expect("TLS 1.3");
+    let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a port");
+    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
+    endpoint
+}
+
+fn tokio() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+#[test]
+fn streams_are_echoed_with_and_without_a_proof_of_the_address() {
+    for retries in [false, true] {
+        let (addr, der) = server(retries);
+        tokio().block_on(async {
+            let client = client(der);
+            let connection = client.connect(addr, "localhost").expect("settings").await.expect("a connection");
+            let sizes = [0usize, 1, 1000, 100_000, 3_000_000];
+            let streams = sizes.iter().cycle().take(40).map(|size| {
+                let connection = connection.clone();
+                async move {
+                    let sent: Vec<u8> = (0..*size).map(|at| (at * 31 % 251) as u8).collect();
+                    let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+                    let sending = async {
+                        send.write_all(&sent).await.expect("room");
+                        send.finish().expect("an open stream");
+                    };
+                    let receiving = receive.read_to_end(10_000_000);
+                    let (_, got) = tokio::join!(sending, receiving);
+                    assert!(got.expect("an echo") == sent, "{size}");
+                }
+            });
+            let all: Vec<_> = streams.map(|stream| Box::pin(stream)).collect();
+            for stream in all {
+                stream.await;
+            }
+            // The client's address changes.
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+            client.rebind(socket).expect("a socket");
+            let (mut send, mut receive) = connection.open_bi().await.expect("a stream");
+            send.write_all(b"from elsewhere").await.expect("room");
+            send.finish().expect("an open stream");
+            assert_eq!(receive.read_to_end(100).await.expect("an echo"), b"from elsewhere");
+            connection.close(0u32.into(), b"done");
+            client.wait_idle().await;
+        });
+    }
+}

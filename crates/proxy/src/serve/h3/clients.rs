@@ -1,0 +1,182 @@
+//! Clients of a listener at an address: which of them are let in, and with which settings.
+
+use super::cause::cause;
+use super::request;
+use super::session::Session;
+use super::worker::Quic;
+use crate::core::Core;
+use crate::listener::rules::Listener;
+use crate::listener::secure::of_certificate;
+use crate::observe::stats::Rejected;
+use crate::peer::Identity;
+use crate::serve::open::Open;
+use evenkeel_net::quic::connection::Connection;
+use evenkeel_net::quic::endpoint::{Arriving, Decision, Service};
+use evenkeel_net::quic::ids::Owner;
+use evenkeel_net::quic::inbox::Handed;
+use evenkeel_net::quic::tls::{Around, MakeAround, Tls};
+use evenkeel_net::quic::{ConnectionError, ServerConfig, TransportConfig, VarInt};
+use evenkeel_net::tls::{Cause, Info, Note};
+use evenkeel_tls::proof::Proof;
+use evenkeel_wire::proxy_protocol::Addresses;
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Most datagrams that wait for a decision about their client. Decisions are made at once.
+const INCOMING_MAX: usize = 64;
+
+/// Most streams of a client that are not requests: control, two of QPACK, and some that are not known.
+const UNIDIRECTIONAL_MAX: u32 = 8;
+
+/// State around a handshake in which the client is asked for its certificate.
+struct Proving(Mutex<Proof>);
+
+impl Around for Proving {
+    fn run(&self, part: &mut dyn FnMut()) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).within(part);
+    }
+}
+
+fn proving() -> Box<dyn Around> {
+    Box::new(Proving(Mutex::default()))
+}
+
+/// Clients of a listener at an address.
+pub struct Clients {
+    core: Rc<Core>,
+    quic: Rc<Quic>,
+    addr: SocketAddr,
+    listener: RefCell<Rc<Listener>>,
+    /// Settings of handshakes, with the configuration of TLS that they are made from.
+    config: RefCell<Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>>,
+    handshakes: Rc<Cell<usize>>,
+    /// Count of a client that was let in and has no connection yet.
+    accepted: RefCell<Option<Open>>,
+}
+
+impl Clients {
+    pub fn new(core: &Rc<Core>, quic: &Rc<Quic>, addr: SocketAddr, listener: Rc<Listener>) -> Clients {
+        Clients {
+            core: core.clone(),
+            quic: quic.clone(),
+            addr,
+            listener: RefCell::new(listener),
+            config: RefCell::default(),
+            handshakes: Rc::default(),
+            accepted: RefCell::default(),
+        }
+    }
+
+    pub fn listener(&self) -> Rc<Listener> {
+        self.listener.borrow().clone()
+    }
+
+    /// Applies the rules of another listener to connections that begin from now on.
+    pub fn change(&self, listener: Rc<Listener>) {
+        self.config.replace(None);
+        self.listener.replace(listener);
+    }
+
+    /// Settings for the next handshake; `None` if the listener has no TLS now.
+    pub fn config(&self) -> Option<Arc<ServerConfig>> {
+        let listener = self.listener.borrow();
+        let rules = listener.peek();
+        let settings = rules.compiled.tls.as_ref()?;
+        let current = settings.config();
+        if let Some((of, made)) = &*self.config.borrow()
+            && Arc::ptr_eq(of, &current)
+        {
+            return Some(made.clone());
+        }
+        let asks = settings.plan.client_auth.is_some();
+        let note: fn(&Info) -> Note = if asks { of_certificate } else { |_| Note::default() };
+        let tls = Tls::of(&current, asks.then_some(proving as MakeAround), note)?;
+        let mut config = ServerConfig::new(tls, self.quic.keys.token());
+        config.transport_config(Arc::new(self.transport()));
+        config.max_incoming(INCOMING_MAX);
+        let config = Arc::new(config);
+        self.config.replace(Some((current, config.clone())));
+        Some(config)
+    }
+
+    fn transport(&self) -> TransportConfig {
+        let listener = self.listener.borrow();
+        let plan = listener.plan();
+        let http3 = plan.http3.unwrap_or_default();
+        let number = |n: usize| VarInt::try_from(n as u64).unwrap_or(VarInt::MAX);
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(http3.streams.into())
+            .max_concurrent_uni_streams(UNIDIRECTIONAL_MAX.into())
+            .stream_receive_window(number(http3.stream_window))
+            .receive_window(number(http3.connection_window))
+            .send_window(http3.send_window as u64)
+            .datagram_receive_buffer_size(None)
+            .max_idle_timeout(plan.timeouts.client_idle.try_into().ok());
+        transport
+    }
+}
+
+impl Service for Clients {
+    type Session = Session;
+
+    fn decide(&self, arriving: Arriving) -> Decision {
+        let listener = self.listener.borrow();
+        let Some(config) = self.config() else { return Decision::Ignore };
+        let plan = listener.plan();
+        let http3 = plan.http3.unwrap_or_default();
+        if !arriving.is_proven && self.handshakes.get() >= http3.retry_above && arriving.may_retry {
+            listener.stats.http3.retries.add(1);
+            return Decision::Retry;
+        }
+        let most = listener.peek().compiled.tls.as_ref().map_or(0, |tls| tls.plan.handshakes);
+        if self.handshakes.get() >= most {
+            listener.stats.tls.failed[Cause::TooMany as usize].add(1);
+            return Decision::Refuse;
+        }
+        let opened = listener.peek().compiled.admission.open(arriving.remote.ip().to_canonical());
+        let Ok(place) = opened else {
+            listener.stats.rejected[Rejected::PerAddress as usize].add(1);
+            return Decision::Refuse;
+        };
+        if listener.open.add() >= plan.limits.connections {
+            listener.open.sub();
+            listener.stats.rejected[Rejected::Connections as usize].add(1);
+            return Decision::Refuse;
+        }
+        listener.stats.accepted.add(1);
+        self.core.connection_opened();
+        let mut open = Open::new(self.core.clone(), listener.clone());
+        open.place = place;
+        self.accepted.replace(Some(open));
+        Decision::Accept(config)
+    }
+
+    fn open(&self, connection: &Rc<Connection>) -> Rc<Session> {
+        let open = self.accepted.take().expect("a client that was let in is counted");
+        let listener = open.listener.clone();
+        let source = connection.remote();
+        let destination = SocketAddr::new(connection.local_ip().unwrap_or(self.addr.ip()), self.addr.port());
+        let addresses = Addresses { source, destination };
+        let rules = listener.peek();
+        let identity = Identity::new(source, |ip| rules.compiled.admission.is_trusted(ip));
+        if let Some(tls) = &rules.compiled.tls {
+            connection.set_alarm(Some(Instant::now() + tls.plan.handshake_timeout));
+        }
+        drop(rules);
+        Rc::new(Session::new(connection.clone(), open, identity, addresses, self.handshakes.clone(), request::USES))
+    }
+
+    fn hand(&self, owner: Owner, from: SocketAddr, to: Option<IpAddr>, bytes: &[u8]) -> bool {
+        self.quic.hand(owner, Handed { at: self.addr, from, to, segment: bytes.len(), bytes })
+    }
+
+    fn failed(&self, _: SocketAddr, why: &ConnectionError) {
+        if let Some(open) = self.accepted.take() {
+            open.listener.stats.tls.failed[cause(why) as usize].add(1);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A request on a stream of an HTTP/3 client connection, served as messages in a separate task with a separate deadline.
+
+use super::session::{Session, Uses};
+use super::stream::StreamHandle;
+use crate::body::downstream::{ClientParts, Downstream, Flow};
+use crate::body::fault::Fault;
+use crate::body::part::{Gone, Part};
+use crate::core::linger::{LINGER, Patience};
+use crate::http2::stream::with_status;
+use crate::observe::end::Cause;
+use crate::pipeline::route::Normal;
+use crate::record::Record;
+use crate::serve::message::{self, Messages, Spoken};
+use bytes::Bytes;
+use evenkeel_net::boxed::reused;
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop;
+use evenkeel_net::event_loop::allowance::Member;
+use evenkeel_wire::h3::{ErrorCode, Head, Malformed, Refused};
+use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::http1::Body;
+use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::priority::Priority;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Name of the protocol in the access log.
+const PROTO: &str = "HTTP/3";
+
+/// Requests that run as tasks of the event loop, apart from their connection.
+pub(super) const USES: Uses = Uses { begin, refused: note_refused };
+
+fn begin(session: Rc<Session>, stream: StreamHandle, head: Head) {
+    let incoming = Box::new((session, stream, head));
+    event_loop::spawn_made(|| request(incoming));
+}
+
+/// Serves a request from its head until its stream has ended in both directions.
+async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
+    let (session, stream, mut head) = *incoming;
+    let Some(client) = session.client() else { return };
+    let rules = session.open.listener.rules();
+    let down = H3 { stream, timer: session.open.core.wheel.timer() };
+    let normal = Normal::new();
+    let spoken = Spoken {
+        proto: PROTO,
+        framing: head.content_length.map_or(Stated::Nothing, Stated::Length),
+        ended: head.ends,
+        switch: head.protocol.as_deref(),
+        normal: &normal,
+    };
+    // In HTTP/1 an upgrade is a GET; in HTTP/3 it is a CONNECT (RFC 9220).
+    let method = if spoken.switch.is_some() { "GET" } else { &head.method };
+    let mut request = Request { method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    if let Some(priority) = request.field("priority") {
+        down.stream.set_urgency(Priority::read(priority).urgency);
+    }
+    {
+        let mut serving = pin!(reused(|| message::serve(&client, &rules, &down, &mut request, spoken)));
+        let mut member = Member::new(session.allowance.clone());
+        poll_fn(|cx| member.poll(cx, |cx| serving.as_mut().poll(cx))).await;
+    }
+    // The rest of the response is sent as the client's window allows.
+    down.timer.set(down.timer.tick_after(rules.plan.timeouts.client_idle));
+    if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
+        down.stream.reset(ErrorCode::RequestCancelled);
+    }
+    down.discard_rest(|| client.is_ending()).await;
+}
+
+/// Counts and logs a request whose head was refused.
+#[cold]
+fn note_refused(session: &Session, refused: Refused) {
+    let Refused { mut head, why, status } = refused;
+    let Some(client) = session.client() else { return };
+    let rules = session.open.listener.rules();
+    let mut record = Record::new(&client, &rules);
+    record.proto = PROTO;
+    record.count_in(head.method.len() + head.path.len() + head.authority.len() + head.fields.size());
+    let request =
+        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    record.note_asked(&request);
+    record.blame(Cause::Proxy);
+    record.note_reason(&why.to_string());
+    if let Some(status) = status {
+        client.listener.stats.malformed.add(1);
+        record.status.set(status);
+    }
+}
+
+/// The client's side of a request.
+struct H3 {
+    stream: StreamHandle,
+    timer: Timer,
+}
+
+impl H3 {
+    /// Reads and discards the rest of a request that nothing needs. `is_ending` shortens the time for it.
+    async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
+        let Patience { time, silence, .. } = Patience::UPLOAD;
+        let by = self.timer.tick_after(time);
+        while self.stream.is_receiving() {
+            let silence = if is_ending() { LINGER } else { silence };
+            self.timer.set(self.timer.tick_after(silence).min(by));
+            let part = self.timer.limit(pin!(poll_fn(|cx| self.stream.poll_part(cx)))).await;
+            if !matches!(part, Ok(Ok(Part::Data(_)))) {
+                return;
+            }
+        }
+    }
+}
+
+impl Downstream for H3 {
+    type Parts<'p> = &'p H3;
+
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_gone(cx)
+    }
+
+    fn parts<'p>(&'p self, _: Flow<'p>, _: Body, _: Buf) -> &'p H3 {
+        self
+    }
+}
+
+impl ClientParts for H3 {
+    fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
+        self.stream.poll_part(cx).map_err(|Gone| Fault::ClientGone)
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.stream.is_held_back()
+    }
+
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.stream.poll_room(cx).map_err(|Gone| Fault::ClientGone)
+    }
+
+    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
+        if status == 101 {
+            // On a stream the switch is a 200 without the fields of HTTP/1 (RFC 9220 section 3).
+            status = 200;
+            fields.fields().leave_out("upgrade");
+            fields.fields().leave_out("sec-websocket-accept");
+        }
+        self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
+        status
+    }
+
+    fn send(&self, part: Part) {
+        self.stream.send(part);
+    }
+}
+
+impl Messages for H3 {
+    fn send_shared(&self, bytes: Bytes) {
+        self.stream.send_shared(bytes);
+    }
+
+    fn reset(&self) {
+        self.stream.reset(ErrorCode::InternalError);
+    }
+
+    fn broken(&self) -> Option<Malformed> {
+        self.stream.broken()
+    }
+}

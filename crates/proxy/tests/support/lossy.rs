@@ -1,0 +1,111 @@
+//! A UDP relay that loses and reorders datagrams by a seed, for one client.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A relay. It ends on drop.
+pub struct Lossy {
+    /// Address for the client.
+    pub addr: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_closing: AtomicBool,
+    /// True if datagrams of the server are dropped.
+    is_mute: AtomicBool,
+    lost: AtomicU64,
+    reordered: AtomicU64,
+    to_server: AtomicU64,
+    to_client: AtomicU64,
+}
+
+/// Random numbers of a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % bound
+    }
+}
+
+impl Lossy {
+    /// Relays to `server`. Of a thousand datagrams in each direction, loses `lost` and sends `late` behind the next one.
+    pub fn start(server: SocketAddr, seed: u64, lost: u64, late: u64) -> Lossy {
+        let inner = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let outer = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        outer.connect(server).expect("an address");
+        let addr = inner.local_addr().expect("it is bound");
+        for socket in [&inner, &outer] {
+            socket.set_read_timeout(Some(Duration::from_millis(5))).expect("sockets have timeouts");
+            let _ = socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20);
+        }
+        let (shared, client) = (Arc::<Shared>::default(), Arc::<std::sync::Mutex<Option<SocketAddr>>>::default());
+        let threads = [true, false].map(|is_up| {
+            let (from, to) = if is_up { (&inner, &outer) } else { (&outer, &inner) };
+            let from = from.try_clone().expect("descriptors can be had");
+            let to = to.try_clone().expect("descriptors can be had");
+            let (shared, client) = (shared.clone(), client.clone());
+            std::thread::spawn(move || {
+                let mut random = Random(seed ^ u64::from(is_up));
+                let mut bytes = vec![0; 65_536];
+                let mut held: Option<Vec<u8>> = None;
+                let send = |bytes: &[u8]| match is_up {
+                    true => drop(to.send(bytes)),
+                    false => drop(client.lock().expect("no panic").map(|client| to.send_to(bytes, client))),
+                };
+                while !shared.is_closing.load(SeqCst) {
+                    let Ok((len, source)) = from.recv_from(&mut bytes) else {
+                        // A datagram that is late is not kept when none follows.
+                        held.take().inspect(|held| send(held));
+                        continue;
+                    };
+                    let passed = if is_up { &shared.to_server } else { &shared.to_client };
+                    passed.fetch_add(1, SeqCst);
+                    if is_up {
+                        *client.lock().expect("no panic") = Some(source);
+                    } else if shared.is_mute.load(SeqCst) {
+                        continue;
+                    }
+                    let dice = random.below(1000);
+                    if dice < lost {
+                        shared.lost.fetch_add(1, SeqCst);
+                    } else if dice < lost + late && held.is_none() {
+                        shared.reordered.fetch_add(1, SeqCst);
+                        held = Some(bytes[..len].to_vec());
+                    } else {
+                        send(&bytes[..len]);
+                        held.take().inspect(|held| send(held));
+                    }
+                }
+            })
+        });
+        Lossy { addr, shared, threads: threads.into() }
+    }
+
+    /// Number of datagrams that were lost, and of those that came late.
+    pub fn counts(&self) -> [u64; 2] {
+        [self.shared.lost.load(SeqCst), self.shared.reordered.load(SeqCst)]
+    }
+
+    /// Drops all datagrams of the server from now on.
+    pub fn mute(&self) {
+        self.shared.is_mute.store(true, SeqCst);
+    }
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.shared.is_closing.store(true, SeqCst);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
