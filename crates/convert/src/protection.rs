@@ -48,6 +48,12 @@ pub(crate) fn can_be_withheld(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(':') && !OWN.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
+/// True for a text that can be the name of a field (RFC 9110, section 5.6.2), or that becomes one by the environment.
+pub(crate) fn is_field(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !name.is_empty() && name.bytes().all(fits) || name.contains("${")
+}
+
 /// True if a route asks for something that another protection would replace.
 pub(crate) fn would_replace(set: &RouteKeys, more: &RouteKeys) -> bool {
     [key!("basic_auth"), key!("forward_auth"), key!("jwt")]

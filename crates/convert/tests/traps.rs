@@ -429,6 +429,21 @@ fn weights_of_traefik_and_caddy_keep_their_shares() {
 }
 
 #[test]
+fn names_and_addresses_that_are_wrong_are_named() {
+    let wrong = haproxy(
+        " bind mptcp@:81\n bind :+1\n http-request set-header X-Name: a\n http-request set-dst src\n http-response \
+         del-header X-Bad:\n http-request deny if { hdr(X-Key:) a }",
+        " http-send-name-header X-Server\n server b 10.0.0.1:+1\n server c mptcp@10.0.0.3:80",
+    );
+    has(&wrong, "[::]:81");
+    has(&wrong, "10.0.0.3:80");
+    assert!(!wrong.toml.contains("X-Name") && !wrong.toml.contains(":+1"), "{}", wrong.toml);
+    for reason in ["a relative port", "characters that no name has", "MPTCP", "endpoints do not get their names"] {
+        changes(&wrong.report, reason);
+    }
+}
+
+#[test]
 fn a_rewrite_of_nginx_finds_locations_within_expressions() {
     let inner = "location ~ ^/static/ { return 302 http://b.test$uri; } return 204;";
     let css = nginx(&format!("rewrite ^/admin /static/a.css last; location ~* \\.css$ {{ {inner} }}"));

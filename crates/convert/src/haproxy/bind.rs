@@ -19,6 +19,9 @@ pub(super) fn read(item: &Item, base: &str, context: &Context<'_>, ledger: &mut 
     let mut bind = Bind::default();
     ledger.carried(item.line);
     for address in item.word(1).split(',').filter(|address| !address.is_empty()) {
+        if address.starts_with("mptcp") {
+            ledger.changes(item.line, MPTCP.0, MPTCP.1);
+        }
         match bind_address(address) {
             Ok(address) => bind.addresses.push(address),
             Err((reason, todo)) => ledger.changes(item.line, format!("{address}: {reason}"), todo),
@@ -198,12 +201,17 @@ pub(super) fn with_base(base: &str, file: &str) -> String {
     }
 }
 
+/// Prefixes of addresses of TCP. Without MPTCP, connections have a single path.
+pub(super) const PREFIXES: [&str; 8] = ["ipv4@", "ipv6@", "tcp4@", "tcp6@", "tcp@", "mptcp4@", "mptcp6@", "mptcp@"];
+
+/// Reason and advice for addresses of MPTCP.
+pub(super) const MPTCP: Problem = ("connections use a single path of the network: MPTCP is not spoken", "nothing");
+
 type Problem = (&'static str, &'static str);
 
 /// An address to listen on, as evenkeel writes it.
 pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
-    let bare =
-        ["ipv4@", "ipv6@", "tcp4@", "tcp6@", "tcp@"].iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
+    let bare = PREFIXES.iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
     if bare.starts_with(['/', '@']) || ["unix@", "abns@", "fd@", "sockpair@"].iter().any(|p| bare.starts_with(p)) {
         return Err(("listeners have no Unix sockets or inherited descriptors", "let clients connect over TCP"));
     }
@@ -211,8 +219,8 @@ pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
         return Err(("HTTP/3 is not carried over", "http3 = true in the listener with TLS"));
     }
     let (host, port) = bare.rsplit_once(':').ok_or(("it has no port", "add it to bind of the listener"))?;
-    if port.contains('-') {
-        return Err(("a range of ports", "list each port in bind of the listener"));
+    if port.contains(['-', '+']) {
+        return Err(("a range of ports, or a relative port", "list each port in bind of the listener"));
     }
     let host = match host.trim_start_matches('[').trim_end_matches(']') {
         "" | "*" | "0.0.0.0" | "::" => "[::]".to_string(),
@@ -240,11 +248,12 @@ mod tests {
             ("[::1]:80", "[::1]:80"),
             ("10.0.0.1:80", "10.0.0.1:80"),
             ("ipv6@[::]:80", "[::]:80"),
+            ("mptcp@:80", "[::]:80"),
             ("${IP}:${PORT}", "${IP}:${PORT}"),
         ] {
             assert_eq!(bind_address(address), Ok(written.to_string()));
         }
-        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", "quic4@:443"] {
+        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", ":+1", "quic4@:443"] {
             assert!(bind_address(address).is_err(), "{address}");
         }
     }

@@ -4,6 +4,7 @@ use super::logic::{CLIENT, Expr};
 use super::samples::{Context, bounded, called, expression, lines, split};
 use crate::expression::{foreign, path_tests, whole};
 use crate::model::{Cond, Key, Test, escape};
+use crate::protection::is_field;
 
 /// Most values of a path that are separate conditions. More values are rows of a map.
 const VALUES: usize = 8;
@@ -373,7 +374,7 @@ fn hosts(fetch: &Fetch<'_>) -> Result<Expr, String> {
 
 fn field(fetch: &Fetch<'_>) -> Result<Expr, String> {
     let name = fetch.argument.unwrap_or_default().split(',').next().unwrap_or_default().to_string();
-    if name.is_empty() {
+    if !is_field(&name) {
         return Err("it names no field".to_string());
     }
     let is_list = fetch.name == "hdr" && !matches!(fetch.method, "found" | "cnt") && !fetch.values.is_empty();

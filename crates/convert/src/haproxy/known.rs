@@ -30,6 +30,11 @@ const GLOBAL: &[(&str, Fate)] = &[
     ("gid", Lossless(SERVICE)),
     ("chroot", Lossless(SERVICE)),
     ("pidfile", Lossless(SERVICE)),
+    (
+        "default-path",
+        Changes("relative names of files start at the folder of evenkeel.toml", "write names of files in full"),
+    ),
+    ("strict-limits", Lossless("the limit of descriptors is raised at the start as far as the system allows")),
     ("master-worker", Lossless("`evenkeel reload` and `upgrade` need no master process")),
     ("mworker-max-reloads", Lossless("`evenkeel reload` and `upgrade` need no master process")),
     ("ulimit-n", Lossless("the limit of descriptors is raised at the start as far as the system allows")),
@@ -298,6 +303,13 @@ const PROXY: &[(&str, Fate)] = &[
     ("hash-type", Lossless("maglev moves few clients when endpoints come and go")),
     ("hash-balance-factor", Changes("consistent hashing has a bound of its own", "see `evenkeel algorithms maglev`")),
     ("hash-preserve-affinity", Lossless("maglev moves few clients when endpoints come and go")),
+    (
+        "http-send-name-header",
+        Changes(
+            "endpoints do not get their names in a field, and a client's field of this name passes",
+            "remove the client's field by request_headers = { remove = [\"NAME\"] } in the [[route]]",
+        ),
+    ),
     ("http-reuse", Lossless("idle connections are shared, except with the PROXY protocol")),
     ("id", Lossless(DASHBOARD)),
     ("description", Lossless(DASHBOARD)),

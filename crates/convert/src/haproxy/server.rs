@@ -1,6 +1,6 @@
 //! `server` lines: endpoints, and the settings that all endpoints of a pool share here.
 
-use super::bind::with_base;
+use super::bind::{MPTCP, PREFIXES, with_base};
 use super::gathered::{Gathered, common, unreadable};
 use super::lexer::Item;
 use super::time::milliseconds;
@@ -59,6 +59,9 @@ pub(super) fn read(
     if !is_template {
         set.put(key!("name"), item.word(1));
     }
+    if address.starts_with("mptcp") {
+        ledger.changes(item.line, MPTCP.0, MPTCP.1);
+    }
     let addr = match endpoint_address(address, port) {
         Ok(addr) => addr,
         Err(reason) => {
@@ -84,8 +87,7 @@ pub(super) fn read(
 }
 
 fn endpoint_address(address: &str, port: Option<&str>) -> Result<String, String> {
-    let bare =
-        ["ipv4@", "ipv6@", "tcp4@", "tcp6@", "tcp@"].iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
+    let bare = PREFIXES.iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
     if let Some(path) = bare.strip_prefix("unix@").or_else(|| bare.starts_with('/').then_some(bare)) {
         return Ok(format!("unix:{path}"));
     }

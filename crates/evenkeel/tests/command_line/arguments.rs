@@ -71,11 +71,11 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
     let folder = Folder::new("convert");
     let file = folder.file(
         "haproxy.cfg",
-        "global\n  daemon\ndefaults\n  mode http\nfrontend www\n  bind 127.0.0.1:8080\n  http-request set-tos 1\n  default_backend app\n\
+        "global\n  daemon\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\nfrontend www\n  bind 127.0.0.1:8080\n  http-request set-tos 1\n  default_backend app\n\
          backend app\n  timeout server 5s\n  server a 127.0.0.1:8081 check\n",
     );
     let said =
-        ["changes (1):", "line 7 `http-request set-tos 1`", "harmless (1):", "line 2 `daemon`", "accepts the output"];
+        ["changes (1):", "line 9 `http-request set-tos 1`", "harmless (1):", "line 2 `daemon`", "accepts the output"];
     let toml = ends(&["convert", &file], 10, &said);
     assert!(toml.contains("[listener.www]\nbind = [\"127.0.0.1:8080\"]\npool = \"app\"\n"), "{toml}");
     let converted = folder.file("evenkeel.toml", &toml);
@@ -86,15 +86,16 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
     let json = ends(&["convert", &file, "--json"], 10, &[]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((&json["toml"], &json["from"]), (&toml.into(), &"HAProxy".into()));
-    assert_eq!((&json["changes"][0]["line"], json["decide"].as_array().map(Vec::len)), (&7.into(), Some(0)));
+    assert_eq!((&json["changes"][0]["line"], json["decide"].as_array().map(Vec::len)), (&9.into(), Some(0)));
     assert_eq!(json["errors"], serde_json::json!([]));
 }
 
 #[test]
 fn convert_ends_with_zero_if_all_is_carried_over() {
     let folder = Folder::new("convert-whole");
-    let whole = "defaults\n  mode http\nfrontend www\n  bind 127.0.0.1:8080\n  default_backend app\nbackend app\n  server a 127.0.0.1:8081\n";
-    ends(&["convert", &folder.file("haproxy.cfg", whole)], 0, &["7 of 7 directives", "accepts the output"]);
+    let whole = "defaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  timeout server 5s\nfrontend www\n  \
+                 bind 127.0.0.1:8080\n  default_backend app\nbackend app\n  server a 127.0.0.1:8081\n";
+    ends(&["convert", &folder.file("haproxy.cfg", whole)], 0, &["10 of 10 directives", "accepts the output"]);
     let missing = "frontend www\n  bind 127.0.0.1:8080\n  default_backend app\nbackend app\n  server a ${NOWHERE}:80\n";
     let said = ["finds 1 errors in the output", "NOWHERE"];
     ends(&["convert", &folder.file("missing.cfg", missing), "--from", "haproxy"], 1, &said);
@@ -109,7 +110,11 @@ fn convert_is_compared_with_the_running_original() {
     let url = format!("http://{}", original.addr);
     let text = |rule: &str| {
         let bind = &original.addr;
-        format!("frontend www\n  bind {bind}\n{rule}  default_backend app\nbackend app\n  server a {}\n", endpoint.addr)
+        let times = "  timeout connect 5s\n  timeout client 5s\n  timeout server 5s\n";
+        format!(
+            "defaults\n  mode http\n{times}frontend www\n  bind {bind}\n{rule}  default_backend app\nbackend app\n  server a {}\n",
+            endpoint.addr
+        )
     };
     let same = folder.file("same.cfg", &text(""));
     ends(&["convert", &same, "--from", "haproxy", "--against", &url], 0, &["200 requests (GET and HEAD)", "0 differ"]);

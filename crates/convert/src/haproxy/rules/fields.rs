@@ -9,7 +9,7 @@ use crate::haproxy::logic::{Conj, Expr};
 use crate::haproxy::state::{Change, Source};
 use crate::ledger::Ledger;
 use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value, braced};
-use crate::protection::can_be_withheld;
+use crate::protection::{can_be_withheld, is_field};
 
 /// Fields that steer a message, which no rule may change.
 const STEERS: [&str; 8] =
@@ -34,9 +34,9 @@ pub(crate) fn fields(
 ) {
     let verb = words[0].as_str();
     let value = words.get(2).map_or("", String::as_str);
-    let Some(name) = named(words) else {
-        let todo = "name each field in `remove`";
-        return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
+    let name = match named(words) {
+        Ok(name) => name,
+        Err((reason, todo)) => return ledger.changes(item.line, reason, todo),
     };
     let name = name.as_str();
     let replaced = (verb == "replace-header").then(|| replaced(name, value, words.get(3).map_or("", String::as_str)));
@@ -111,14 +111,20 @@ fn replaced(name: &str, regex: &str, with: &str) -> Result<(Expr, String), Strin
     Ok((Cond::new(Key::Header(name.to_string()), test).into(), value))
 }
 
-/// Name of the field of a rule, with a star behind the beginning of several names; `None` if an expression names them.
-fn named(words: &[String]) -> Option<String> {
+/// Name of the field of a rule, with a star behind the beginning of several names.
+///
+/// # Errors
+/// Reason and advice if an expression names the fields, or no field has the name.
+fn named(words: &[String]) -> Result<String, (&'static str, &'static str)> {
     let name = words.get(1).map_or("", String::as_str);
     let method = words.iter().position(|word| word == "-m").map(|at| words.get(at + 1).map_or("", String::as_str));
     match method {
-        None | Some("str") => Some(name.to_string()),
-        Some("beg") if !name.is_empty() => Some(format!("{name}*")),
-        Some(_) => None,
+        None | Some("str") if !is_field(name) => {
+            Err(("the name of its field has characters that no name has", "write the name alone, without a colon"))
+        }
+        None | Some("str") => Ok(name.to_string()),
+        Some("beg") if !name.is_empty() => Ok(format!("{name}*")),
+        Some(_) => Err(("fields are removed by name, not by an expression", "name each field in `remove`")),
     }
 }
 
@@ -287,8 +293,9 @@ pub(crate) fn of_response(
     let verb = words[0].as_str();
     let value = words.get(2).map_or("", String::as_str);
     let todo = "response_headers of a [[route]], or in the application";
-    let Some(name) = named(words) else {
-        return ledger.changes(item.line, "fields are removed by name, not by an expression", "name each in `remove`");
+    let name = match named(words) {
+        Ok(name) => name,
+        Err((reason, todo)) => return ledger.changes(item.line, reason, todo),
     };
     let name = name.as_str();
     if STEERS.contains(&name.to_ascii_lowercase().as_str()) {
