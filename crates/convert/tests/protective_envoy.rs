@@ -180,7 +180,11 @@ fn nothing_that_envoy_refuses_is_let_through() {
             "common_http_protocol_options:\n  headers_with_underscores_action: REJECT_REQUEST",
             Open("headers_with_underscores_action"),
         ),
-        (Manager, "path_with_escaped_slashes_action: REJECT_REQUEST", Open("path_with_escaped_slashes_action")),
+        (
+            Manager,
+            "path_with_escaped_slashes_action: REJECT_REQUEST",
+            Kept("match = { search = \"(?i)%2f|%5c\" }\nrespond = 403"),
+        ),
         (Manager, "normalize_path: true\nmerge_slashes: true", Kept("paths = \"normalise\"")),
         (Manager, "early_header_mutation_extensions: [{ name: x }]", Named("early_header_mutation_extensions")),
         (Network, "envoy.extensions.filters.network.rbac.v3.RBAC", Absent("")),

@@ -93,6 +93,30 @@ fn times_without_a_line_in_haproxy_are_reported() {
 }
 
 #[test]
+fn hosts_that_a_refusal_spares_are_compared_as_haproxy_compares_them() {
+    let spared = |test: &str| haproxy(&format!(" http-request deny if !{{ {test} }}"), "");
+    has(&spared("hdr(host) a.test"), r"not = { header = { Host = { regex = '(?:a\.test)' } } }");
+    has(&spared("hdr(host) -i a.test:8080"), r"regex = '(?i:a\.test:8080)'");
+    has(&spared("hdr(host),field(1,:),lower a.test"), r"regex = '(?i:a\.test(:.*)?)'");
+    has(&spared("hdr_end(host) .a.test"), r"regex = '(?:.*\.a\.test)'");
+    // The rule behind `allow` is for the other hosts.
+    let behind = haproxy(" http-request allow if { hdr(host) a.test }\n http-request deny", "");
+    has(&behind, r"not = { header = { Host = { regex = '(?:a\.test)' } } }");
+}
+
+#[test]
+fn fields_that_are_added_twice_are_there_twice() {
+    let twice = " http-response add-header X-Said 1\n http-response add-header X-Said 1";
+    has(&haproxy(twice, ""), "X-Said = [\"1\", \"1\"]");
+}
+
+#[test]
+fn paths_of_edits_are_compared_as_sent() {
+    let edit = haproxy(" http-request set-header X-Role a if { path_beg /old }", "");
+    has(&edit, "when = { search = \"^/old\" }");
+}
+
+#[test]
 fn heads_have_the_bounds_of_haproxy() {
     let global = "global\n tune.bufsize 65536\n tune.http.maxhdr 200\n";
     let large = converted(&format!("{global}listen l\n mode http\n bind :80\n server a 10.0.0.1:80\n"));

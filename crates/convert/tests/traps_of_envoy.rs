@@ -295,3 +295,35 @@ fn endpoints_that_envoy_verifies_are_verified() {
         changes(&other.report, "this key has no counterpart");
     }
 }
+
+/// The virtual host `all` refuses all requests, and `b.test` does not.
+fn beside_a_refusal(manager: &str, domain: &str) -> Converted {
+    let host = |domain: &str, action: &str| {
+        format!(
+            r#"{{"name": "{domain}", "domains": ["{domain}"], "routes": [{{"match": {{"prefix": "/"}}, {action}}}]}}"#
+        )
+    };
+    converted(&format!(
+        r#"{{"static_resources": {{
+        "listeners": [{{"name": "web", "address": {{"socket_address": {{"address": "0.0.0.0", "port_value": 80}}}},
+        "filter_chains": [{{"filters": [{{"name": "http", "typed_config":
+        {{"@type": "t/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", {manager}
+        "route_config": {{"virtual_hosts": [{}, {}]}}}}}}]}}]}}],
+        "clusters": [{{"name": "a", "load_assignment": {{"endpoints": [{{"lb_endpoints": [{{"endpoint": {{"address":
+            {{"socket_address": {{"address": "10.0.0.1", "port_value": 80}}}}}}}}]}}]}}}}]}}}}"#,
+        host("*", r#""direct_response": {"status": 403}"#),
+        host(domain, r#""route": {"cluster": "a"}"#),
+    ))
+}
+
+#[test]
+fn a_host_that_envoy_does_not_find_gets_no_more_than_the_virtual_host_for_all_others_grants() {
+    let refusal = |regex: &str| format!("header = {{ host = {{ regex = \"{regex}\" }} }} }}\nrespond = 403");
+    let spelled = beside_a_refusal("", "b.test");
+    has(&spelled, &refusal(r".*(?:\\.|:[0-9]*)"));
+    changes(&spelled.report, "hosts with a final dot or a port that no domain has are refused");
+    has(&beside_a_refusal("", "b.test:80"), &refusal(r".*\\.(?::[0-9]*)?"));
+    has(&beside_a_refusal(r#""strip_trailing_host_dot": true,"#, "b.test"), &refusal(".*:[0-9]*"));
+    let stripped = beside_a_refusal(r#""strip_trailing_host_dot": true, "strip_any_host_port": true,"#, "b.test");
+    assert!(!stripped.toml.contains("regex"), "{}", stripped.toml);
+}

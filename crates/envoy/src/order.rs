@@ -1,8 +1,8 @@
 //! Routes in the order of Envoy, where the first that matches wins, as routes of a plan, where the most specific wins. See
 //! [`settle`].
 
-use crate::pairs::{are_apart, both, covers, takes_all};
-use evenkeel_config::plan::Match;
+use crate::pairs::{are_apart, both, braced, covers, takes_all};
+use evenkeel_config::plan::{Match, PathPattern};
 use std::cmp::Ordering;
 
 /// Matches of a virtual host, at most: each pair of them is compared.
@@ -59,10 +59,24 @@ fn insert(settled: &mut Vec<Placed>, matching: Match, position: usize, clash: Cl
 
 /// Compares two matches that have requests in common: `Greater` if the plan prefers the first.
 fn specificity(one: &Match, other: &Match) -> Ordering {
+    if are_one_place(&one.path, &other.path) {
+        return one.rank().cmp(&other.rank());
+    }
     match (covers(&one.path, &other.path), covers(&other.path, &one.path)) {
         (true, false) => Ordering::Less,
         (false, true) => Ordering::Greater,
         _ => one.rank().cmp(&other.rank()),
+    }
+}
+
+/// True for `prefix = "/a"` and `starts_with = "/a/"`: of the paths below `/a`, the plan prefers neither.
+fn are_one_place(one: &PathPattern, other: &PathPattern) -> bool {
+    use PathPattern::{Prefix, StartsWith};
+    match (one, other) {
+        (Prefix(path), StartsWith(start)) | (StartsWith(start), Prefix(path)) => {
+            braced(start).strip_suffix('/') == Some(path.as_str())
+        }
+        _ => false,
     }
 }
 
@@ -122,6 +136,13 @@ mod tests {
             json!({ "prefix": "/" }),
         ];
         let wanted = [("Any canary", 0), ("StartsWith(\"/api/\") canary", 0), ("StartsWith(\"/api/\")", 1), ("Any", 2)];
+        assert_eq!(settled(&all), wanted.map(|(text, position)| (text.to_owned(), position)));
+    }
+
+    #[test]
+    fn a_prefix_by_segment_is_as_specific_as_its_text_with_a_slash() {
+        let all = [json!({ "prefix": "/api/" }), json!({ "path_separated_prefix": "/api", "headers": has("a") })];
+        let wanted = [("StartsWith(\"/api/\")", 0), ("StartsWith(\"/api/\") a", 0), ("Prefix(\"/api\") a", 1)];
         assert_eq!(settled(&all), wanted.map(|(text, position)| (text.to_owned(), position)));
     }
 

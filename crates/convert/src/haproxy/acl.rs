@@ -1,6 +1,7 @@
 //! ACLs: named and anonymous conditions of rules, read into formulas.
 
 use super::criteria::{self, Atom};
+use super::lexer::{Item, Section};
 use super::logic::Expr;
 use super::samples::Context;
 use crate::model::{Cond, Key};
@@ -15,6 +16,27 @@ pub(super) fn add(words: &[String], context: &Context<'_>, acls: &mut Acls) {
     let read = criteria::read(&words[1..], context);
     let all = acls.remove(name).unwrap_or(Expr::Const(false));
     acls.insert(name.clone(), all.or(read));
+}
+
+/// Renames the ACLs of `defaults`, which only its own rules know: other sections may have ACLs of these names.
+pub(super) fn own_names(defaults: &mut Section) {
+    let is_acl = |item: &Item| item.word(0) == "acl";
+    let names: Vec<String> = defaults.items.iter().filter(|item| is_acl(item)).map(|i| i.word(1).to_string()).collect();
+    for item in &mut defaults.items {
+        let from = match is_acl(item) {
+            true => 1,
+            false => item.words.iter().position(|word| word == "if" || word == "unless").unwrap_or(item.words.len()),
+        };
+        let mut in_braces = false;
+        for (at, word) in item.words.iter_mut().enumerate().skip(from) {
+            in_braces |= word.ends_with('{');
+            let name = word.trim_start_matches('!');
+            if !in_braces && (from > 1 || at == 1) && names.iter().any(|other| other == name) {
+                *word = format!("{}defaults/{name}", &word[..word.len() - name.len()]);
+            }
+            in_braces &= word != "}";
+        }
+    }
 }
 
 /// Reads the condition of a rule: `if ...`, `unless ...`, or nothing. A condition that cannot be read is unknown.

@@ -202,6 +202,14 @@ fn test(words: &[String], context: &Context<'_>) -> Result<Expr, String> {
             fetch.converters = converters;
         }
     }
+    // Each element of a list is converted. In small letters, it is compared without regard to case.
+    if !is_host && matches!(fetch.name, "hdr" | "fhdr") && fetch.converters == ["lower"] && fetch.method != "reg" {
+        let is_small = |value: &String| !value.bytes().any(|b| b.is_ascii_uppercase());
+        if !fetch.values.is_empty() && fetch.values.iter().all(is_small) {
+            fetch.converters.clear();
+            fetch.ignore_case = true;
+        }
+    }
     if !fetch.converters.is_empty() {
         return converted(words[0].as_str(), &fetch, context);
     }

@@ -128,6 +128,18 @@ impl Expr {
         }
     }
 
+    /// The formula with these tests unknown where they are not negated.
+    pub fn doubted(&self, which: &dyn Fn(&Atom) -> bool, reason: &str, negated: bool) -> Expr {
+        let each = |all: &[Expr]| all.iter().map(|one| one.doubted(which, reason, negated)).collect::<Vec<_>>();
+        match self {
+            Expr::Is(atom) if !negated && which(atom) => Expr::unknown(reason),
+            Expr::Const(_) | Expr::Is(_) => self.clone(),
+            Expr::Not(inner) => inner.doubted(which, reason, !negated).not(),
+            Expr::All(all) => each(all).into_iter().fold(Expr::Const(true), Expr::and),
+            Expr::Any(all) => Expr::any(each(all)),
+        }
+    }
+
     /// True if a test in it is of this kind.
     pub fn has(&self, is: &dyn Fn(&Atom) -> bool) -> bool {
         match self {

@@ -56,7 +56,8 @@ const BACK: &[&str] = &[
 
 /// Reads a haproxy.cfg into a draft of the output. Lists and maps are read from `files`.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
-    let sections = lexer::sections(text, file, ledger);
+    let mut sections = lexer::sections(text, file, ledger);
+    sections.iter_mut().filter(|section| section.kind == "defaults").for_each(acl::own_names);
     let mut target = Target::default();
     let process = global::read(&sections, &mut target, ledger);
     let (groups, maps) = (pages::groups(&sections, ledger), Maps::default());

@@ -124,7 +124,17 @@ enum Once {
     Differs(Finding, BTreeMap<usize, String>),
 }
 
+/// Runs a configuration on both sides. Another process may hold an address, so that a second attempt gets others.
 fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once {
+    match attempt(grammar, text, seed, endpoints) {
+        Once::Always(finding) if finding.text.contains("Address already in use") => {
+            attempt(grammar, text, seed, endpoints)
+        }
+        outcome => outcome,
+    }
+}
+
+fn attempt(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once {
     let (dir_there, dir_here) = (Folder::new(), Folder::new());
     for (name, content) in grammar.files {
         fs::write(dir_there.path().join(name), endpoints.fill(content)).expect("a folder of ours");

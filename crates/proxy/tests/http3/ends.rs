@@ -115,8 +115,8 @@ async fn an_early_answer_stops_the_rest_of_the_request() {
     assert_eq!(client.get("/").await.status(), 413);
 }
 
-/// As in Rapid Reset of HTTP/2: requests that are taken back at once cost the client its connection, once those that
-/// had begun are served.
+/// Asserts that requests that are taken back at once cost the client its connection (Rapid Reset), once those that had
+/// begun are served.
 #[tokio::test]
 async fn a_flood_of_resets_ends_the_connection() {
     let endpoint = Endpoint::start(|conn| {

@@ -99,7 +99,7 @@ fn prefixed(mut n: usize, bits: u32, first: u8, out: &mut Vec<u8>) {
     out.push(n as u8);
 }
 
-/// Fields of a request.
+/// Pseudo-fields of a request for the host `a`.
 pub fn request<'f>(method: &'f str, path: &'f str) -> [(&'f str, &'f str); 4] {
     [(":method", method), (":scheme", "https"), (":path", path), (":authority", "a")]
 }
@@ -172,7 +172,7 @@ fn background() -> &'static Handle {
     })
 }
 
-/// Begins to connect.
+/// Begins a handshake, whose packets are sent by a runtime in the background.
 pub fn connecting(endpoint: &Endpoint, to: SocketAddr, config: quinn::ClientConfig) -> quinn::Connecting {
     let _entered = background().enter();
     endpoint.connect_with(config, to, "a").expect("good parameters")
@@ -207,7 +207,7 @@ impl Answer {
         finals?.iter().find(|(n, _)| n == name).map(|(_, value)| &**value)
     }
 
-    /// Value of a trailer.
+    /// First value of a field behind the body.
     pub fn trailer(&self, name: &str) -> Option<&str> {
         let last = self.heads.last()?;
         if last.iter().any(|(n, _)| n == ":status") {
@@ -350,7 +350,7 @@ fn take_frame(came: &mut Vec<u8>) -> Option<(u64, Vec<u8>)> {
     Some((kind, payload))
 }
 
-/// Part of a response.
+/// Frame of a response, or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Head(Vec<(String, String)>),
@@ -361,7 +361,7 @@ pub enum Part {
     Lost(Option<u64>),
 }
 
-/// A request on its stream.
+/// A request with both halves of its stream.
 pub struct Exchange {
     pub send: SendStream,
     pub recv: RecvStream,
@@ -381,7 +381,7 @@ impl Exchange {
         let _ = self.send.finish();
     }
 
-    /// Reads the next part.
+    /// Reads a frame, or waits for the end.
     pub async fn part(&mut self) -> Part {
         loop {
             match take_frame(&mut self.came) {

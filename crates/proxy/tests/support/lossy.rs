@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A relay. It ends on drop.
 pub struct Lossy {
-    /// Address for the client.
+    /// Address that the client sends to, instead of the proxy's.
     pub addr: SocketAddr,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

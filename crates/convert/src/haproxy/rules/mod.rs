@@ -21,7 +21,7 @@ pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
 use super::acl::condition;
-use super::criteria::{STATE, has_query};
+use super::criteria::{Atom, STATE, has_query};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
 use super::state::{Source, State};
@@ -392,6 +392,16 @@ fn conjs(
     ledger: &mut Ledger,
 ) -> Option<Vec<Conj>> {
     let maps = scope.context.maps;
+    // HAProxy looks up each element of a list.
+    let is_list = |atom: &Atom| match atom {
+        Atom::Is(Cond { key: Key::Map(name), .. }) => {
+            let from = maps.input(name);
+            from.contains("{header.") && !from.contains("{header.Host")
+        }
+        _ => false,
+    };
+    let doubted = viewed.doubted(&is_list, "elements of a list are not looked up one by one", false);
+    let viewed = if is_refusal(name) { &doubted } else { viewed };
     let reason = match viewed.alternatives(maps) {
         Ok(conjs) => return Some(conjs),
         Err(reason) => format!("its condition cannot be written: {reason}"),

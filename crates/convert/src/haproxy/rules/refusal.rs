@@ -67,7 +67,9 @@ pub(crate) fn deny(
     let refusal = if (400..600).contains(&status) { status } else { 403 };
     ledger.carried(item.line);
     let counts = conjs.iter().any(|conj| !conj.rates.is_empty());
-    if !counts && (matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request") {
+    if (!counts || item.word(0) == "http-request")
+        && (matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request")
+    {
         let reason = format!("requests are answered by {status}, and connections are not dropped or held");
         ledger.changes(item.line, reason, "nothing, or a firewall such as nftables");
     }
