@@ -296,7 +296,7 @@ fn compared(base: &str, from: &str, fetch: &Fetch<'_>, context: &Context<'_>) ->
 }
 
 /// Condition on a query, which may be empty.
-pub(super) fn has_query(context: &Context<'_>) -> Cond {
+fn has_query(context: &Context<'_>) -> Cond {
     context.maps.fits("has-query", "{request_uri}", "regex", &[r"[^?]*\?.*".into()], false)
 }
 

@@ -21,7 +21,7 @@ pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
 use super::acl::condition;
-use super::criteria::{Atom, STATE, has_query};
+use super::criteria::{Atom, STATE};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
 use super::state::{Source, State};
@@ -355,8 +355,8 @@ fn request(
         "monitor-uri" => {
             let page = "<html><body><h1>200 OK</h1>\nService ready.\n</body></html>\n";
             let response = Draft::one(key!("status"), 200).with(key!("body"), page).with(key!("type"), "text/html");
-            // Requests with a query are not for it.
-            let conds = [Cond::one_of(Key::Path, [item.word(1)]), has_query(scope.context).negate()];
+            ledger.changes(item.line, "requests with a query get the page, too", "");
+            let conds = [Cond::one_of(Key::Path, [item.word(1)])];
             let conj = Conj { matching: Match::of(conds), ..Conj::default() };
             let mut fields = Draft::default();
             fields.insert(key!("response_headers.set"), "Cache-Control", "no-cache");
@@ -400,8 +400,9 @@ fn conjs(
         }
         _ => false,
     };
-    let doubted = viewed.doubted(&is_list, "elements of a list are not looked up one by one", false);
-    let viewed = if is_refusal(name) { &doubted } else { viewed };
+    let doubted = (is_refusal(name) && viewed.has(&is_list))
+        .then(|| viewed.doubted(&is_list, "elements of a list are not looked up one by one", false));
+    let viewed = doubted.as_ref().unwrap_or(viewed);
     let reason = match viewed.alternatives(maps) {
         Ok(conjs) => return Some(conjs),
         Err(reason) => format!("its condition cannot be written: {reason}"),
