@@ -481,7 +481,7 @@ mod tests {
             (listener(json!([])), "no filter_chains"),
             (
                 listener(json!([{ "filters": [{ "name": "redis", "typed_config": { "@type": "a.RedisProxy" } }] }])),
-                "filters \"redis\": it has no counterpart",
+                "filters \"redis\": it may refuse clients",
             ),
             (
                 listener(json!([{ "filter_chain_match": { "source_ports": 5 }, "filters": [manager("a")] }])),

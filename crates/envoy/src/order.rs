@@ -180,7 +180,11 @@ mod tests {
     #[test]
     fn an_order_that_no_match_can_keep_is_an_error() {
         let regex = |text: &str, method: &str| json!({ "safe_regex": { "regex": text }, "headers": [{ "name": ":method", "exact_match": method }] });
-        let all = [json!({ "safe_regex": { "regex": "/a.*" } }), regex("/.*b", "GET")];
+        // A match holds two expressions for paths.
+        let path = |start: &str| json!({ "name": ":path", "prefix_match": start });
+        let mut later = regex("/.*b", "GET");
+        later["headers"] = json!([{ "name": ":method", "exact_match": "GET" }, path("/a")]);
+        let all = [json!({ "safe_regex": { "regex": "/a.*" }, "headers": [path("/ab")] }), later];
         let refuse = |earlier: usize, later: usize, _| Err(format!("{earlier} {later}"));
         assert_eq!(settle(all.iter().map(read).collect(), &mut { refuse }), Err("0 1".to_owned()));
         // Other methods have no request in common.
