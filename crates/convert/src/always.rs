@@ -7,7 +7,7 @@ use crate::recognise::From;
 const ALL: [&str; 3] = [
     "endpoints get X-Forwarded-For, -Proto and -Host, which replace those of clients, and CDN-Loop against loops",
     "fields of connections (Connection, Keep-Alive, TE) and the framing of bodies are evenkeel's own",
-    "errors and redirects of evenkeel's own have a line of text, not a page",
+    "errors and redirects of evenkeel's own have a line of text, not a page; a request for a password states its charset",
 ];
 
 /// Paths, for programs that normalise them.

@@ -32,7 +32,7 @@ pub(crate) fn limit(
     };
     let is_everywhere = tracked.iter().any(|matching| matching.conds.is_empty());
     let key = tracker.key;
-    if rate.most == 0 {
+    if rate.most == 0 && rate.counter != "http_err_rate" {
         // The request itself counts.
         return tracked
             .into_iter()

@@ -82,6 +82,9 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     }
     // A field without a value.
     for side in [there, here] {
+        if let Ok(answer) = &mut side.answer {
+            answer.fields.iter_mut().for_each(|(_, value)| *value = value.replace(", charset=\"UTF-8\"", ""));
+        }
         if let Some(seen) = &mut side.seen {
             seen.fields.retain(|(_, value)| !value.is_empty());
             // An element of a list keeps the blanks around it.
