@@ -31,18 +31,50 @@ pub(super) enum Atom {
 /// Test of the host. Routes compare it without its port, a final dot and its case. A negated test compares it as HAProxy
 /// does, or a refusal of other hosts would let in more spellings.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HostTest {
-    pub names: Vec<String>,
-    /// Expressions for the whole field.
-    pub exact: Vec<String>,
+pub(super) struct HostTest(Vec<Hosts>);
+
+/// Hosts that are compared in the same way.
+#[derive(Clone, Debug, PartialEq)]
+struct Hosts {
+    names: Vec<String>,
+    /// Values of the test, if they are not the names.
+    values: Option<Vec<String>>,
+    ignore_case: bool,
+    without_port: bool,
 }
 
 impl HostTest {
+    /// Adds the hosts of another test.
+    pub fn extend(&mut self, other: HostTest) {
+        self.0.extend(other.0);
+    }
+
+    /// Hosts as routes have them; `*` stands for any beginning.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().flat_map(|hosts| &hosts.names)
+    }
+
     pub fn cond(&self, negated: bool) -> Cond {
         match negated {
-            false => Cond::one_of(Key::Host, self.names.iter().cloned()),
-            true => Cond::new(Key::Header("Host".to_string()), Test::Regex(self.exact.join("|"))),
+            false => Cond::one_of(Key::Host, self.names().cloned()),
+            true => Cond::new(Key::Header("Host".to_string()), self.exact()),
         }
+    }
+
+    /// Expression for the whole field.
+    pub fn exact(&self) -> Test {
+        let of = |hosts: &Hosts| {
+            let start = if hosts.names.iter().any(|name| name.starts_with('*')) { ".*" } else { "" };
+            let (case, port) =
+                (if hosts.ignore_case { "i" } else { "" }, if hosts.without_port { "(:.*)?" } else { "" });
+            let values = hosts.values.as_ref().unwrap_or(&hosts.names).iter();
+            let values: Vec<String> = values.map(|value| escape(value.trim_start_matches('*'))).collect();
+            match &values[..] {
+                [value] => format!("(?{case}:{start}{value}{port})"),
+                _ => format!("(?{case}:{start}(?:{}){port})", values.join("|")),
+            }
+        };
+        Test::Regex(self.0.iter().map(of).collect::<Vec<_>>().join("|"))
     }
 }
 
@@ -352,19 +384,18 @@ fn hosts(fetch: &Fetch<'_>) -> Result<Expr, String> {
     };
     let all: Vec<String> = fetch.values.iter().map(bare).collect();
     let is_below = |host: &String| host.starts_with('.');
-    let test = |names: Vec<String>, start: &str| -> Expr {
+    let test = |names: Vec<String>| -> Expr {
         if fetch.name.ends_with("sni") {
             return Cond::one_of(Key::Host, names).into();
         }
-        let case = if fetch.ignore_case { "i" } else { "" };
-        let port = if fetch.without_port { "(:.*)?" } else { "" };
-        let exact = fetch.values.iter().map(|value| format!("(?{case}:{start}{}{port})", escape(value)));
-        Atom::Host(HostTest { names, exact: exact.collect() }).into()
+        let values = (names != fetch.values).then(|| fetch.values.clone());
+        let (ignore_case, without_port) = (fetch.ignore_case, fetch.without_port);
+        Atom::Host(HostTest(vec![Hosts { names, values, ignore_case, without_port }])).into()
     };
     match fetch.method {
-        "" | "str" if !all.is_empty() => Ok(test(all, "")),
+        "" | "str" if !all.is_empty() => Ok(test(all)),
         "end" if !all.is_empty() && all.iter().all(is_below) => {
-            Ok(test(all.iter().map(|domain| format!("*{domain}")).collect(), ".*"))
+            Ok(test(all.iter().map(|domain| format!("*{domain}")).collect()))
         }
         // Names of TLS have no port, and are compared as hosts.
         "end" | "dom" if fetch.name.ends_with("sni") => {

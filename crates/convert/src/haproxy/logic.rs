@@ -55,8 +55,7 @@ impl From<Cond> for Expr {
 fn join(one: &mut Atom, other: Atom) -> Option<Atom> {
     match (one, other) {
         (Atom::Host(host), Atom::Host(other)) => {
-            host.names.extend(other.names);
-            host.exact.extend(other.exact);
+            host.extend(other);
             None
         }
         (

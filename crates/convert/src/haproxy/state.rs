@@ -245,10 +245,10 @@ fn map_of(from: &str, maps: &Maps) -> String {
 fn field_is(change: &Change, atom: &Atom, before: &Expr, maps: &Maps) -> Expr {
     let is = |value: &Source| match (atom, value) {
         (Atom::Field(test), Source::Text(text)) => known(test.takes(text)),
-        (Atom::Host(test), Source::Text(text)) => Expr::Const(
-            test.names.iter().any(|name| name.strip_prefix('*').map_or(name == text, |end| text.ends_with(end))),
-        ),
-        (Atom::Host(test), value) => value_is(value, &Test::Regex(test.exact.join("|")), maps),
+        (Atom::Host(test), Source::Text(text)) => {
+            Expr::Const(test.names().any(|name| name.strip_prefix('*').map_or(name == text, |end| text.ends_with(end))))
+        }
+        (Atom::Host(test), value) => value_is(value, &test.exact(), maps),
         (Atom::Is(Cond { test, .. }), value) => value_is(value, test, maps),
         _ => Expr::unknown(CHANGED),
     };
