@@ -61,7 +61,7 @@ pub fn check(from: From, file: &str, cases: &[Case]) {
             End::Closed(text) => {
                 let refuses =
                     |table: &&str| is_closed(table) || table.contains("respond = 4") || table.contains("respond = 5");
-                if !tables.iter().any(|table| refuses(&table)) {
+                if !tables.iter().any(refuses) {
                     fail("no route is closed".into());
                 }
                 if !converted.report.decide.iter().any(|item| item.text.contains(text)) {

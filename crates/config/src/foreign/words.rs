@@ -176,7 +176,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("plugins peers program", NOT_YET),
             ("allow deny acls ipallowlist ipwhitelist", ACCESS),
             ("addheader headers", HEADERS),
-            ("http3 quic", HTTP3),
+            ("quic", HTTP3),
         ],
     ),
     (

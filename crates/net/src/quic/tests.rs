@@ -157,7 +157,7 @@ fn streams_are_echoed_with_and_without_a_proof_of_the_address() {
                     assert!(got.expect("an echo") == sent, "{size}");
                 }
             });
-            let all: Vec<_> = streams.map(|stream| Box::pin(stream)).collect();
+            let all: Vec<_> = streams.map(Box::pin).collect();
             for stream in all {
                 stream.await;
             }

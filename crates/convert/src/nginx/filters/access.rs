@@ -84,7 +84,7 @@ pub(in crate::nginx) fn may_refuse(name: &str, is_inner: bool) -> bool {
         Some(start) => name.starts_with(start),
         None => *pattern == name,
     };
-    if PROTECTIONS.iter().any(|pattern| is(&pattern)) {
+    if PROTECTIONS.iter().any(is) {
         return true;
     }
     let is_known = || known::has(name) || [INHERITED, cache::NAMES, &TRANSLATED].iter().any(|all| all.contains(&name));
@@ -104,7 +104,7 @@ pub(in crate::nginx) fn protections(levels: &[&[Directive]], set: &mut RouteKeys
             if name == "include" {
                 let file = directive.word(1);
                 let is_shipped = SHIPPED.iter().any(|shipped| file.rsplit('/').next() == Some(*shipped));
-                if !is_shipped && !(depth == 0 && file.contains('*')) {
+                if !(is_shipped || depth == 0 && file.contains('*')) {
                     closed_by(
                         line,
                         "the file that it includes was not read, and may refuse requests",

@@ -255,17 +255,14 @@ fn directive(dice: &mut Dice, named: &[String], depth: usize) -> Node {
             "import guard /admin/* 403",
             "import guard *.css \"gone\"",
         ])),
-        19 => line(format!(
-            "{}",
-            dice.one(&[
-                "uri strip_suffix .css",
-                "uri path_regexp /v[0-9]+ /v",
-                "method PUT",
-                "try_files {path} /index.html",
-                "vars a 1",
-                "request_header -X-*",
-            ])
-        )),
+        19 => line(dice.one(&[
+            "uri strip_suffix .css",
+            "uri path_regexp /v[0-9]+ /v",
+            "method PUT",
+            "try_files {path} /index.html",
+            "vars a 1",
+            "request_header -X-*",
+        ])),
         _ => end(dice, named),
     }
 }

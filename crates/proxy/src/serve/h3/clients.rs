@@ -1,6 +1,7 @@
 //! Clients of a listener at an address: which of them are let in, and with which settings.
 
 use super::cause::cause;
+use super::proving::proving;
 use super::request;
 use super::session::Session;
 use super::worker::Quic;
@@ -14,15 +15,14 @@ use evenkeel_net::quic::connection::Connection;
 use evenkeel_net::quic::endpoint::{Arriving, Decision, Service};
 use evenkeel_net::quic::ids::Owner;
 use evenkeel_net::quic::inbox::Handed;
-use evenkeel_net::quic::tls::{Around, MakeAround, Tls};
+use evenkeel_net::quic::tls::{MakeAround, Tls};
 use evenkeel_net::quic::{ConnectionError, ServerConfig, TransportConfig, VarInt};
 use evenkeel_net::tls::{Cause, Info, Note};
-use evenkeel_tls::proof::Proof;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Most datagrams that wait for a decision about their client. Decisions are made at once.
@@ -30,19 +30,6 @@ const INCOMING_MAX: usize = 64;
 
 /// Most streams of a client that are not requests: control, two of QPACK, and some that are not known.
 const UNIDIRECTIONAL_MAX: u32 = 8;
-
-/// State around a handshake in which the client is asked for its certificate.
-struct Proving(Mutex<Proof>);
-
-impl Around for Proving {
-    fn run(&self, part: &mut dyn FnMut()) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).within(part);
-    }
-}
-
-fn proving() -> Box<dyn Around> {
-    Box::new(Proving(Mutex::default()))
-}
 
 /// Clients of a listener at an address.
 pub struct Clients {

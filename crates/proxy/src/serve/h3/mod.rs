@@ -4,9 +4,10 @@
 //! 2. The [`worker`] has the keys, and exchanges datagrams with other workers and processes.
 //! 3. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
 
-// Order: clients, worker, request, session & stream, cause
+// Order: clients, worker, request, session & stream, cause, proving
 mod cause;
 mod clients;
+mod proving;
 mod request;
 mod session;
 mod stream;
