@@ -176,7 +176,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("plugins peers program", NOT_YET),
             ("allow deny acls ipallowlist ipwhitelist", ACCESS),
             ("addheader headers", HEADERS),
-            ("quic", HTTP3),
+            ("http3 quic", HTTP3),
         ],
     ),
     (
@@ -229,7 +229,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("allow deny ipallowlist ipwhitelist sourcerange", ACCESS),
             ("authbasic basicauth authbasicuserfile", PASSWORDS),
             ("headers header addheader setheader moreheaders customrequestheaders", HEADERS),
-            ("http3 h3 quic altsvc", HTTP3),
+            ("h3 quic altsvc", HTTP3),
             ("protocols", "tls = { protocols = [<\"h2\", \"http/1.1\">] }, beside its certificates"),
             (
                 "insecureskipverify",
