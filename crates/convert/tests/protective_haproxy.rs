@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// End of a directive in the output.
 enum Wanted {
-    /// These texts are in the output.
+    /// Has all of these texts in the output.
     Kept(&'static [&'static str]),
     /// All routes to pools are closed, or there is no listener, and the report names a line.
     Closed,

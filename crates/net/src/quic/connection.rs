@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Connections of an endpoint that have something to do, and the waker of the endpoint's task.
 #[derive(Debug, Default)]
@@ -202,30 +202,10 @@ impl Connection {
         self.proto.borrow().local_ip()
     }
 
-    /// Smoothed time of a round trip, as measured.
-    pub fn rtt(&self) -> Duration {
-        self.proto.borrow().rtt()
-    }
-
-    /// True until the handshake is complete.
-    pub fn is_handshaking(&self) -> bool {
-        self.proto.borrow().is_handshaking()
-    }
-
-    /// Number of streams of the client that are open.
-    pub fn streams(&self, dir: Dir) -> u64 {
-        self.proto.borrow_mut().streams().remote_open_streams(dir)
-    }
-
     /// Parameters of the TLS session, once the handshake is complete.
     pub fn tls(&self) -> Option<Info> {
         let data = self.proto.borrow().crypto_session().handshake_data()?;
         data.downcast().ok().map(|info| *info)
-    }
-
-    /// Passes the state machine to `look`, for facts about packets and paths.
-    pub fn with<T>(&self, look: impl FnOnce(&quinn_proto::Connection) -> T) -> T {
-        look(&self.proto.borrow())
     }
 }
 

@@ -131,7 +131,6 @@ struct Out {
     used: usize,
     /// Number of the group of the last message, whose destination is that of its group.
     group: (u32, Option<(SocketAddr, Option<IpAddr>)>),
-    lost: u64,
 }
 
 impl Out {
@@ -160,8 +159,8 @@ impl Out {
 
     fn flush(&mut self, socket: &ListenFd) {
         if self.used > 0 {
-            let flushed = self.batch.flush(socket.as_fd(), &self.payloads[..self.used]);
-            self.lost += flushed.lost;
+            // Datagrams that the kernel does not take are lost, as in the network: QUIC sends their bytes again.
+            self.batch.flush(socket.as_fd(), &self.payloads[..self.used]);
             self.used = 0;
             self.group.1 = None;
         }
@@ -169,8 +168,7 @@ impl Out {
 }
 
 impl<S: Service> Endpoint<S> {
-    /// Creates an endpoint whose connection ids name `owner`. `settings`
-    /// are those for clients before they are let in.
+    /// Creates an endpoint whose connection ids name `owner`. `settings` apply to clients until they are let in.
     pub fn new(
         service: S,
         socket: ListenFd,

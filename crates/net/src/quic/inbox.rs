@@ -124,8 +124,9 @@ impl Outbox {
         self.message.clear();
         datagrams.write(&mut self.message);
         match sendto(&self.socket, &self.message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &name) {
-            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => true,
-            Err(_) => false,
+            Err(Errno::CONNREFUSED | Errno::NOENT) => false,
+            // Any other error says nothing about the owner, whose connection must not be reset for it.
+            Ok(_) | Err(_) => true,
         }
     }
 }
