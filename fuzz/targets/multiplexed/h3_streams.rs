@@ -107,7 +107,8 @@ impl Heard {
                 self.events.push(format!("{head:?}"));
             }
             Event::Data { range, ends } => {
-                assert!(!self.is_over && !(range.is_empty() && !ends));
+                assert!(!self.is_over);
+                assert!(ends || !range.is_empty());
                 self.body.extend_from_slice(&bytes[range]);
                 self.is_over = ends;
             }
