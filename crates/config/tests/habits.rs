@@ -69,9 +69,9 @@ const ROWS: &[Row] = &[
     row("APP http2 = true\nWEB", ("EK0103", 3), "write protocol = \"h2\"", "APP protocol = \"h2\"\nWEB"),
     row(
         "WEB http3 = true\nAPP",
-        ("EK0101", 3),
-        "http3 = true in the [listener.NAME] that has tls",
-        "WEB tls = { self_signed = true }\nAPP",
+        ("EK0211", 3),
+        "add tls = { ... }, or leave \"http3\" out",
+        "WEB tls = { self_signed = true }\nhttp3 = true\nAPP",
     ),
     row(
         "WEB tls = { cert = \"/a.pem\", key = \"/a.key\" }\nAPP",
