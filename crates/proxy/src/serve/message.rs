@@ -6,6 +6,7 @@ use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::body::response::Response;
+use crate::core::linger::{LINGER, Patience};
 use crate::filters::filter::RequestHead;
 use crate::forward::Forward;
 use crate::forward::outgoing::{Head, Outgoing};
@@ -27,7 +28,7 @@ use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_wire::endpoint_head::{Connection, HeadParts, Switch, is_token, suit_http1, suit_http2, wants_trailers};
 use evenkeel_wire::grpc::{Status, TIMEOUT};
-use evenkeel_wire::h2::Malformed;
+use evenkeel_wire::h2::{Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::request::is_bodiless;
@@ -49,6 +50,9 @@ pub trait Messages: Downstream + ClientParts {
     fn broken(&self) -> Option<Malformed> {
         None
     }
+
+    /// True if more of the request may arrive: it is neither complete nor lost.
+    fn is_receiving(&self) -> bool;
 }
 
 /// Properties of a request that are not in its head.
@@ -197,6 +201,55 @@ pub async fn serve<'b, D: Messages>(
             }
         },
     }
+}
+
+/// Reads and discards the rest of a request that nothing needs. The stream is reset only if the client does not end it in
+/// time, as many clients take a reset for a failure even after a whole response (curl 7.88). `is_ending` shortens that
+/// time.
+pub async fn discard_rest<D: Messages>(down: &D, is_ending: impl Fn() -> bool) {
+    if !down.is_receiving() {
+        return;
+    }
+    let (timer, Patience { time, silence, .. }) = (down.timer(), Patience::UPLOAD);
+    let by = timer.tick_after(time);
+    while down.is_receiving() {
+        let silence = if is_ending() { LINGER } else { silence };
+        timer.set(timer.tick_after(silence).min(by));
+        let part = timer.limit(pin!(poll_fn(|cx| down.poll_part(cx)))).await;
+        if !matches!(part, Ok(Ok(Part::Data(_)))) {
+            return;
+        }
+    }
+}
+
+/// Counts and logs a request whose head was refused. Without a status, its stream was reset.
+#[cold]
+pub fn note_refused(client: &Client<'_>, rules: &Rules, proto: &'static str, refused: Refused) {
+    let Refused { mut head, why, status } = refused;
+    let mut record = Record::new(client, rules);
+    record.proto = proto;
+    record.count_in(head.method.len() + head.path.len() + head.authority.len() + head.fields.size());
+    let request =
+        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
+    record.note_asked(&request);
+    record.blame(Cause::Proxy);
+    record.note_reason(&why.to_string());
+    if let Some(status) = status {
+        // Resets are counted where they are sent.
+        client.listener.stats.malformed.add(1);
+        record.status.set(status);
+    }
+}
+
+/// Head of a response as it is sent on a stream: a switch is a 200 without the fields of HTTP/1 (RFC 8441 section 5, RFC
+/// 9220 section 3).
+pub fn on_stream(status: u16, fields: &mut Table) -> u16 {
+    if status != 101 {
+        return status;
+    }
+    fields.fields().leave_out("upgrade");
+    fields.fields().leave_out("sec-websocket-accept");
+    200
 }
 
 /// Ends a gRPC call that was cut short after its response began, with its status in trailers.

@@ -4,14 +4,11 @@
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
-use crate::core::linger::{LINGER, Patience};
 use crate::http2::session::Session;
 use crate::http2::stream::{StreamHandle, with_status};
 use crate::listener::client::Client;
-use crate::observe::end::Cause;
 use crate::peer::{Identity, Peer};
 use crate::pipeline::route::Normal;
-use crate::record::Record;
 use crate::serve::message::{self, Messages, Spoken};
 use crate::serve::open::Open;
 use bytes::Bytes;
@@ -81,54 +78,18 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::Cancel);
     }
-    down.discard_rest(|| client.is_ending()).await;
+    message::discard_rest(&down, || client.is_ending()).await;
 }
 
 /// Counts and logs a request whose head was refused; the engine has sent a response or reset the stream.
-#[cold]
 pub fn note_refused(connection: &Connection, refused: Refused) {
-    let Refused { mut head, why, status } = refused;
-    let (client, rules) = (connection.client(), connection.open.listener.rules());
-    let mut record = Record::new(&client, &rules);
-    record.proto = PROTO;
-    record.count_in(head.method.len() + head.path.len() + head.authority.len() + head.fields.size());
-    let request =
-        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
-    record.note_asked(&request);
-    record.blame(Cause::Proxy);
-    record.note_reason(&why.to_string());
-    if let Some(status) = status {
-        // Without a status the engine has reset the stream, which `on_reset` counts.
-        client.listener.stats.malformed.add(1);
-        record.status.set(status);
-    }
+    message::note_refused(&connection.client(), &connection.open.listener.rules(), PROTO, refused);
 }
 
 /// The client's side of a request.
 struct H2 {
     stream: StreamHandle,
     timer: Timer,
-}
-
-impl H2 {
-    /// Reads and discards the rest of a request that nothing needs. The stream is reset only if the client does not end
-    /// it in time, as many clients take a reset for a failure even after a whole response (curl 7.88). `is_ending`
-    /// shortens that time.
-    async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
-        if !self.stream.is_receiving() {
-            return;
-        }
-        let Patience { time, silence, .. } = Patience::UPLOAD;
-        let by = self.timer.tick_after(time);
-        while self.stream.is_receiving() {
-            let silence = if is_ending() { LINGER } else { silence };
-            self.timer.set(self.timer.tick_after(silence).min(by));
-            let part = self.timer.limit(pin!(poll_fn(|cx| self.stream.poll_part(cx)))).await;
-            if !matches!(part, Ok(Ok(Part::Data(_)))) {
-                return;
-            }
-        }
-    }
 }
 
 impl Downstream for H2 {
@@ -164,13 +125,8 @@ impl ClientParts for H2 {
         self.stream.poll_open(cx).map_err(|Gone| Fault::ClientGone)
     }
 
-    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
-        if status == 101 {
-            // On a stream the switch is a 200 without the fields of HTTP/1 (RFC 8441 section 5).
-            status = 200;
-            fields.fields().leave_out("upgrade");
-            fields.fields().leave_out("sec-websocket-accept");
-        }
+    fn send_head(&self, status: u16, mut fields: Table, ends: bool) -> u16 {
+        let status = message::on_stream(status, &mut fields);
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
         status
     }
@@ -191,5 +147,9 @@ impl Messages for H2 {
 
     fn broken(&self) -> Option<Malformed> {
         self.stream.broken()
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.stream.is_receiving()
     }
 }

@@ -5,30 +5,35 @@ use super::stream::StreamHandle;
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
-use crate::core::linger::{LINGER, Patience};
 use crate::http2::stream::with_status;
-use crate::observe::end::Cause;
 use crate::pipeline::route::Normal;
-use crate::record::Record;
 use crate::serve::message::{self, Messages, Spoken};
 use bytes::Bytes;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::event_loop;
+use evenkeel_net::event_loop::alarm::timeout;
 use evenkeel_net::event_loop::allowance::Member;
 use evenkeel_wire::h3::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::http1::request::is_bodiless;
 use evenkeel_wire::priority::Priority;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Name of the protocol in the access log.
 const PROTO: &str = "HTTP/3";
+
+/// Longest wait for the end of a request that states no body. Many clients send the end in another packet than the head, and
+/// a request with a body can be neither retried on all failures nor sent without `Transfer-Encoding`.
+const END_WAIT: Duration = Duration::from_millis(5);
 
 /// Requests that run as tasks of the event loop, apart from their connection.
 pub(super) const USES: Uses = Uses { begin, refused: note_refused };
@@ -43,12 +48,16 @@ async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
     let (session, stream, mut head) = *incoming;
     let Some(client) = session.client() else { return };
     let rules = session.open.listener.rules();
-    let down = H3 { stream, timer: session.open.core.wheel.timer() };
+    let down = H3 { stream, timer: session.open.core.wheel.timer(), first: Cell::default() };
     let normal = Normal::new();
+    let states_no_body = match head.content_length {
+        Some(length) => length == 0,
+        None => is_bodiless(&head.method),
+    };
     let spoken = Spoken {
         proto: PROTO,
         framing: head.content_length.map_or(Stated::Nothing, Stated::Length),
-        ended: head.ends,
+        ended: head.ends || head.protocol.is_none() && states_no_body && down.ends_soon().await,
         switch: head.protocol.as_deref(),
         normal: &normal,
     };
@@ -68,26 +77,13 @@ async fn request(incoming: Box<(Rc<Session>, StreamHandle, Head)>) {
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {
         down.stream.reset(ErrorCode::RequestCancelled);
     }
-    down.discard_rest(|| client.is_ending()).await;
+    message::discard_rest(&down, || client.is_ending()).await;
 }
 
 /// Counts and logs a request whose head was refused.
-#[cold]
 fn note_refused(session: &Session, refused: Refused) {
-    let Refused { mut head, why, status } = refused;
-    let Some(client) = session.client() else { return };
-    let rules = session.open.listener.rules();
-    let mut record = Record::new(&client, &rules);
-    record.proto = PROTO;
-    record.count_in(head.method.len() + head.path.len() + head.authority.len() + head.fields.size());
-    let request =
-        Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
-    record.note_asked(&request);
-    record.blame(Cause::Proxy);
-    record.note_reason(&why.to_string());
-    if let Some(status) = status {
-        client.listener.stats.malformed.add(1);
-        record.status.set(status);
+    if let Some(client) = session.client() {
+        message::note_refused(&client, &session.open.listener.rules(), PROTO, refused);
     }
 }
 
@@ -95,19 +91,18 @@ fn note_refused(session: &Session, refused: Refused) {
 struct H3 {
     stream: StreamHandle,
     timer: Timer,
+    /// Part that arrived before the request was served.
+    first: Cell<Option<Result<Part, Gone>>>,
 }
 
 impl H3 {
-    /// Reads and discards the rest of a request that nothing needs. `is_ending` shortens the time for it.
-    async fn discard_rest(&self, is_ending: impl Fn() -> bool) {
-        let Patience { time, silence, .. } = Patience::UPLOAD;
-        let by = self.timer.tick_after(time);
-        while self.stream.is_receiving() {
-            let silence = if is_ending() { LINGER } else { silence };
-            self.timer.set(self.timer.tick_after(silence).min(by));
-            let part = self.timer.limit(pin!(poll_fn(|cx| self.stream.poll_part(cx)))).await;
-            if !matches!(part, Ok(Ok(Part::Data(_)))) {
-                return;
+    /// Waits briefly for the end of the stream.
+    async fn ends_soon(&self) -> bool {
+        match timeout(END_WAIT, poll_fn(|cx| self.stream.poll_part(cx))).await {
+            Some(Ok(Part::End)) => true,
+            part => {
+                self.first.set(part);
+                false
             }
         }
     }
@@ -131,7 +126,8 @@ impl Downstream for H3 {
 
 impl ClientParts for H3 {
     fn poll_part(&self, cx: &mut Context<'_>) -> Poll<Result<Part, Fault>> {
-        self.stream.poll_part(cx).map_err(|Gone| Fault::ClientGone)
+        let part = self.first.take().map_or_else(|| self.stream.poll_part(cx), Poll::Ready);
+        part.map_err(|Gone| Fault::ClientGone)
     }
 
     fn is_held_back(&self) -> bool {
@@ -142,13 +138,8 @@ impl ClientParts for H3 {
         self.stream.poll_room(cx).map_err(|Gone| Fault::ClientGone)
     }
 
-    fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
-        if status == 101 {
-            // On a stream the switch is a 200 without the fields of HTTP/1 (RFC 9220 section 3).
-            status = 200;
-            fields.fields().leave_out("upgrade");
-            fields.fields().leave_out("sec-websocket-accept");
-        }
+    fn send_head(&self, status: u16, mut fields: Table, ends: bool) -> u16 {
+        let status = message::on_stream(status, &mut fields);
         self.stream.send_head(with_status(status, &mut [0; 3], &fields), ends);
         status
     }
@@ -169,5 +160,9 @@ impl Messages for H3 {
 
     fn broken(&self) -> Option<Malformed> {
         self.stream.broken()
+    }
+
+    fn is_receiving(&self) -> bool {
+        self.stream.is_receiving()
     }
 }
