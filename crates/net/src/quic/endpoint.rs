@@ -10,8 +10,8 @@ use crate::event_loop::{Source, yield_now};
 use crate::listen::ListenFd;
 use bytes::BytesMut;
 use quinn_proto::{
-    ConnectionError, ConnectionHandle, DatagramEvent, EndpointConfig, Event, Incoming, ServerConfig, StreamEvent,
-    StreamId, Transmit,
+    ConnectionError, ConnectionHandle, ConnectionId, DatagramEvent, EndpointConfig, Event, Incoming, ServerConfig,
+    StreamEvent, StreamId, Transmit,
 };
 use rustix::fd::AsFd;
 use std::cell::{Cell, RefCell};
@@ -54,6 +54,8 @@ pub struct Arriving {
     pub is_proven: bool,
     /// True if it can still be asked for the proof.
     pub may_retry: bool,
+    /// Id that the client chose. All datagrams of its hello have it.
+    pub id: ConnectionId,
 }
 
 /// Decisions about clients, and the users of their connections.
@@ -351,6 +353,7 @@ impl<S: Service> Endpoint<S> {
             Decision::Accept(config) => config,
             Decision::Retry if arriving.may_retry => {
                 if let Ok(message) = state.proto.retry(incoming, state.out.next()) {
+            id: *incoming.orig_dst_cid(),
                     state.out.push(&message);
                 }
                 return;

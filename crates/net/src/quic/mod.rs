@@ -19,4 +19,4 @@ pub mod steer;
 mod tests;
 pub mod tls;
 
-pub use quinn_proto::{ConnectionError, Dir, ServerConfig, Side, StreamId, TransportConfig, VarInt};
+pub use quinn_proto::{ConnectionError, ConnectionId, Dir, ServerConfig, Side, StreamId, TransportConfig, VarInt};

@@ -4,11 +4,12 @@ use super::cause::cause;
 use super::proving::proving;
 use super::request;
 use super::session::Session;
+use super::turned_away::TurnedAway;
 use super::worker::Quic;
 use crate::core::Core;
 use crate::listener::rules::Listener;
 use crate::listener::secure::of_certificate;
-use crate::observe::stats::Rejected;
+use crate::observe::stats::{Counter, Rejected};
 use crate::peer::Identity;
 use crate::serve::open::Open;
 use evenkeel_net::quic::connection::Connection;
@@ -40,6 +41,9 @@ pub struct Clients {
     /// Settings of handshakes, with the configuration of TLS that they are made from.
     config: RefCell<Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>>,
     handshakes: Rc<Cell<usize>>,
+    /// Clients that were asked for a proof of their address, and those that were refused.
+    retried: RefCell<TurnedAway>,
+    refused: RefCell<TurnedAway>,
     /// Count of a client that was let in and has no connection yet.
     accepted: RefCell<Option<Open>>,
 }
@@ -53,6 +57,8 @@ impl Clients {
             listener: RefCell::new(listener),
             config: RefCell::default(),
             handshakes: Rc::default(),
+            retried: RefCell::default(),
+            refused: RefCell::default(),
             accepted: RefCell::default(),
         }
     }
@@ -107,6 +113,16 @@ impl Clients {
     }
 }
 
+impl Clients {
+    /// Refuses a client, and counts it.
+    fn refuse(&self, arriving: Arriving, count: &Counter) -> Decision {
+        if self.refused.borrow_mut().note(arriving.id) {
+            count.add(1);
+        }
+        Decision::Refuse
+    }
+}
+
 impl Service for Clients {
     type Session = Session;
 
@@ -116,23 +132,22 @@ impl Service for Clients {
         let plan = listener.plan();
         let http3 = plan.http3.unwrap_or_default();
         if !arriving.is_proven && self.handshakes.get() >= http3.retry_above && arriving.may_retry {
-            listener.stats.http3.retries.add(1);
+            if self.retried.borrow_mut().note(arriving.id) {
+                listener.stats.http3.retries.add(1);
+            }
             return Decision::Retry;
         }
         let most = listener.peek().compiled.tls.as_ref().map_or(0, |tls| tls.plan.handshakes);
         if self.handshakes.get() >= most {
-            listener.stats.tls.failed[Cause::TooMany as usize].add(1);
-            return Decision::Refuse;
+            return self.refuse(arriving, &listener.stats.tls.failed[Cause::TooMany as usize]);
         }
         let opened = listener.peek().compiled.admission.open(arriving.remote.ip().to_canonical());
         let Ok(place) = opened else {
-            listener.stats.rejected[Rejected::PerAddress as usize].add(1);
-            return Decision::Refuse;
+            return self.refuse(arriving, &listener.stats.rejected[Rejected::PerAddress as usize]);
         };
         if listener.open.add() >= plan.limits.connections {
             listener.open.sub();
-            listener.stats.rejected[Rejected::Connections as usize].add(1);
-            return Decision::Refuse;
+            return self.refuse(arriving, &listener.stats.rejected[Rejected::Connections as usize]);
         }
         listener.stats.accepted.add(1);
         self.core.connection_opened();

@@ -4,7 +4,7 @@
 //! 2. The [`worker`] has the keys, and exchanges datagrams with other workers and processes.
 //! 3. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
 
-// Order: clients, worker, request, session & stream, cause, proving
+// Order: clients, worker, request, session & stream & figures, cause, proving, turned_away
 mod cause;
 mod clients;
 mod proving;
@@ -12,6 +12,7 @@ mod request;
 mod session;
 mod stream;
 mod worker;
+mod turned_away;
 
 pub use worker::Quic;
 
