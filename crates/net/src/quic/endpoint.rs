@@ -204,6 +204,10 @@ impl<S: Service> Endpoint<S> {
 
     pub fn service(&self) -> &S {
         &self.service
+    pub fn socket(&self) -> &ListenFd {
+        &self.socket
+    }
+
     }
 
     /// Calls `act` with the user of each connection. Not within a turn.

@@ -41,17 +41,21 @@ pub fn by_id(socket: impl AsFd) -> io::Result<()> {
         instruction(BPF_RET | BPF_K, 0, 0, BY_ADDRESSES),
     ];
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    let len = size_of_val(&filter) as libc::socklen_t;
-    // SAFETY: the descriptor is open for the call, and the pointer and length describe `filter`, whose instructions outlive
-    // the call. The kernel copies them.
+    // The kernel copies the instructions, which outlive the call.
+    set(socket, libc::SO_ATTACH_REUSEPORT_CBPF, &filter)
+}
+
+/// Detaches the program from the group of a socket, so that the kernel picks by the addresses.
+pub fn by_addresses(socket: impl AsFd) {
+    // It fails if there is no program.
+    let _ = set(socket, libc::SO_DETACH_REUSEPORT_BPF, &0i32);
+}
+
+fn set<T>(socket: impl AsFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the descriptor is open for the call, and the pointer and length describe `value`.
     let done = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_REUSEPORT_CBPF,
-            (&raw const filter).cast(),
-            len,
-        )
+        libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, option, (&raw const *value).cast(), len)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

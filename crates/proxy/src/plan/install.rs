@@ -23,6 +23,7 @@ use evenkeel_balance::Slot;
 use evenkeel_config::plan::{self, IdleConnections};
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
+use evenkeel_net::quic::steer;
 use evenkeel_net::workers::Applied;
 use evenkeel_runtime::Control;
 use evenkeel_runtime::splits::Splits;
@@ -180,10 +181,14 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(listener.clone());
                 quic.push(stays);
             }
+            // The socket of a listener with flows has joined its group already.
+            let of_flows = left_datagrams.extract_if(.., |serving| serving.addr() == addr);
+            let taken = of_flows.map(|serving| serving.into_socket(&worker.core));
+            let taken: Vec<_> = taken.inspect(|socket| h3::steer(socket, addr)).collect();
             if let Some(keys) = &quic_keys {
                 let common = worker.quic.get_or_init(|| h3::Quic::start(&worker.core, instance, keys.clone()));
                 let start = |socket| h3::start(&worker.core, common, addr, listener.clone(), socket);
-                quic.extend(new.into_iter().filter_map(start));
+                quic.extend(taken.into_iter().chain(new).filter_map(start));
             }
             continue;
         }
@@ -192,8 +197,11 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
                 stays.change(listener.clone());
                 datagrams.push(stays);
             }
+            let of_quic = left_quic.extract_if(.., |serving| serving.addr == addr);
+            let taken: Vec<_> =
+                of_quic.map(h3::Serving::into_socket).inspect(|socket| steer::by_addresses(socket)).collect();
             let start = |socket| udp::start(&worker.core, addr, listener.clone(), socket);
-            datagrams.extend(new.into_iter().filter_map(start));
+            datagrams.extend(taken.into_iter().chain(new).filter_map(start));
             continue;
         }
         for stays in closing.extract_if(.., |accepting| accepting.addr == addr) {

@@ -43,7 +43,7 @@ pub struct UdpListener {
     pub listener: RefCell<Rc<Listener>>,
     /// True if datagrams that would begin a flow are dropped.
     pub is_draining: Cell<bool>,
-    socket: ListenFd,
+    pub socket: ListenFd,
     /// Epoll set with the sockets of all flows, so that none needs a task.
     watch: Arc<OwnedFd>,
     state: RefCell<State>,

@@ -100,6 +100,12 @@ impl Serving {
 
     /// Ends all flows at once: nothing marks the end of a flow, so there is nothing to wait for.
     pub fn close(&self, core: &Core) {
+    /// Ends all flows, and returns the socket for another use.
+    pub fn into_socket(self, core: &Core) -> ListenFd {
+        self.close(core);
+        self.udp.socket.clone()
+    }
+
         self.taking.abort();
         self.answering.abort();
         self.udp.close(core);

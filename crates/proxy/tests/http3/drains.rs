@@ -1,12 +1,13 @@
 //! Ends that evenkeel announces, and reloads, which end nothing.
 
 use super::before;
+use crate::support::datagrams::{self, Echo};
 use crate::support::endpoint::ok;
 use crate::support::h3_client::{H3Client, LISTENS, Part, request};
 use crate::support::{Endpoint, Proxy, own_addr, wait_until};
 use evenkeel_proxy::Command;
 use evenkeel_wire::h3::ErrorCode::*;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 /// Last identifier of requests: the first GOAWAY names it.
 const LAST: u64 = (1 << 62) - 4;
@@ -121,4 +122,37 @@ async fn a_connection_with_a_limit_of_requests_ends_after_them() {
     }
     assert_eq!(control.go_away().await, Some(LAST));
     assert_eq!(client.closed().await, Some(NoError as u64));
+}
+
+/// The sockets stay, as other processes may hold the address, and so do their clients' routes to workers.
+#[tokio::test]
+async fn a_reload_changes_a_socket_between_flows_and_http3() {
+    let (http, echo) = (endpoint(), Echo::new("echo "));
+    let (plain, bind) = (own_addr(), own_addr());
+    let with = |listener: &str| {
+        format!(
+            "[runtime]\nworkers = 2\n[listener.plain]\nbind = ['{plain}']\npool = 'web'\n[listener.both]\n\
+             bind = ['{bind}']\n{listener}\n[pool.web]\nendpoints = ['{}']\n[pool.flows]\nendpoints = ['{}']\n",
+            http.addr, echo.addr
+        )
+    };
+    let flows = with("mode = 'udp'\npool = 'flows'");
+    let http3 = with(&format!("pool = 'web'\n{LISTENS}"));
+    let mut proxy = Proxy::start(&flows);
+    for round in 0..3 {
+        for n in 0..8 {
+            // Bytes that look like those of an id.
+            let datagram = vec![n | 0x40; 30];
+            let answer = datagrams::ask_until_answered(&datagrams::client(bind), &datagram);
+            assert_eq!(answer, [b"echo ", &datagram[..]].concat(), "{round}");
+        }
+        proxy.reload(&http3).expect("a good configuration");
+        let client = H3Client::connect(bind).await;
+        for _ in 0..3 {
+            assert_eq!(client.get("/").await.body_text(), "fast", "{round}");
+            client.endpoint.rebind(UdpSocket::bind("127.0.0.1:0").expect("a free port")).expect("another port");
+        }
+        proxy.reload(&flows).expect("a good configuration");
+        assert_eq!(client.closed().await, Some(NoError as u64), "{round}");
+    }
 }

@@ -7,6 +7,7 @@ use crate::listener::probe_answers;
 use crate::observe::explanations::Wanted;
 use crate::plan::secured::Secured;
 use crate::resource::Resources;
+use crate::serve::h3;
 use crate::upstream::hosts::Hosts;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
@@ -143,11 +144,8 @@ fn sockets(
                 Protocol::Udp => listen::udp(addr, workers, given, claim, true),
             };
             let fail = |error| Diagnostic::Listen(CannotListen { listener: listener.name.clone(), addr, error });
-            if listener.http3.is_some()
-                && at.0 == Protocol::Udp
-                && let Ok(opened) = &opened
-            {
-                steer(opened, addr);
+            if let (Protocol::Udp, Ok(opened)) = (at.0, &opened) {
+                steer(opened, addr, listener.http3.is_some());
             }
             sockets.extend(wrong.note(opened.map_err(fail)).map(|opened| (at, opened)));
         }
@@ -155,15 +153,16 @@ fn sockets(
     sockets
 }
 
-/// Has the kernel pass datagrams of QUIC to the worker of their connection. `opened`: sockets of an address, by worker.
-fn steer(opened: &[Vec<ListenFd>], addr: SocketAddr) {
+/// Has the kernel distribute datagrams over workers. `opened`: sockets of an address, by worker.
+fn steer(opened: &[Vec<ListenFd>], addr: SocketAddr, has_quic: bool) {
+    let Some(Some(socket)) = opened.first().map(|of_worker| of_worker.first()) else { return };
     // The kernel counts the sockets in the order in which they were opened. With others among them, workers hand
     // datagrams over.
-    let [first, ..] = opened else { return };
-    if let (true, [socket]) = (opened.iter().all(|of_worker| of_worker.len() == 1), &first[..])
-        && let Err(error) = steer::by_id(socket)
-    {
-        tracing::info!(%error, %addr, "HTTP/3: the kernel does not look at connection ids; workers hand datagrams over");
+    if has_quic && opened.iter().all(|of_worker| of_worker.len() == 1) {
+        h3::steer(socket, addr);
+    } else {
+        // A process that had HTTP/3 there may have passed the socket on.
+        steer::by_addresses(socket);
     }
 }
 

@@ -23,6 +23,7 @@ use evenkeel_net::event_loop::{Task, spawn, spawn_essential};
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::quic::endpoint::Endpoint;
 use std::future::poll_fn;
+use evenkeel_net::quic::steer;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -59,6 +60,14 @@ pub fn start(
 }
 
 /// Ends the connections once the worker or the listener ends: those of a listener after its drain time at the latest.
+/// Has the kernel pass datagrams to the worker of their connection. All workers' sockets are in the group of `socket`, in the
+/// order of the workers.
+pub fn steer(socket: &ListenFd, addr: SocketAddr) {
+    if let Err(error) = steer::by_id(socket) {
+        tracing::info!(%error, %addr, "HTTP/3: the kernel does not look at connection ids; workers hand datagrams over");
+    }
+}
+
 async fn watch(core: Rc<Core>, endpoint: Rc<Endpoint<Clients>>) {
     let timer = core.wheel.timer();
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -98,6 +107,12 @@ impl Serving {
     }
 
     /// Closes all connections, for a worker that ends.
+    /// Closes all connections, and returns the socket for another use.
+    pub fn into_socket(self) -> ListenFd {
+        self.close();
+        self.endpoint.socket().clone()
+    }
+
     pub fn close(&self) {
         self.endpoint.each(|session| session.cut());
         self.endpoint.send_now();
