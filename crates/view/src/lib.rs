@@ -33,4 +33,6 @@ pub mod words;
 pub use described::Described;
 pub use events::Event;
 pub use orders::{Drain, Health, Order, Patch, SplitPatch};
-pub use status::{Check, CompressionMemory, Endpoint, LatencyOfLate, Listener, LoadReport, Pool, Status, Weights};
+pub use status::{
+    Check, CompressionMemory, Endpoint, Http3, LatencyOfLate, Listener, LoadReport, Pool, Status, Weights,
+};

@@ -115,6 +115,28 @@ pub struct Listener {
     pub bytes_in: u64,
     /// Bytes sent to clients so far.
     pub bytes_out: u64,
+    /// Connections over HTTP/3; absent if the listener does not serve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http3: Option<Http3>,
+}
+
+/// Connections of a listener over HTTP/3. They are also among the connections of the listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Http3 {
+    /// Connections that are open, after their handshake.
+    pub connections: u64,
+    /// Handshakes that were completed so far.
+    pub handshakes: u64,
+    /// Requests so far.
+    pub requests: u64,
+    /// Number of times that the address of a client has changed so far, within its connection.
+    pub migrations: u64,
+    /// Packets sent to clients so far.
+    pub packets_sent: u64,
+    /// Packets among these that were lost.
+    pub packets_lost: u64,
+    /// Clients that had to prove their address before the handshake so far.
+    pub retries: u64,
 }
 
 impl Listener {

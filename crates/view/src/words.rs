@@ -1,7 +1,7 @@
 //! Words for states, times and names, as commands and pages write them.
 
 use crate::orders::{Health, Order};
-use crate::status::{Check, CompressionMemory, Endpoint, Pool, Status};
+use crate::status::{Check, CompressionMemory, Endpoint, Http3, Pool, Status};
 use evenkeel_balance::state::State;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -271,6 +271,25 @@ pub fn compression_memory(memory: &CompressionMemory) -> String {
     text
 }
 
+/// Connections of a listener over HTTP/3, if there have been any.
+pub fn http3(http3: &Http3) -> String {
+    let Http3 { connections, handshakes, requests, migrations, packets_sent, packets_lost, retries } = *http3;
+    if handshakes + retries == 0 {
+        return "no connections so far".to_owned();
+    }
+    let mut text =
+        format!("{} connections open of {}, {} requests", grouped(connections), grouped(handshakes), grouped(requests));
+    if packets_lost > 0 {
+        text += &format!(", {} of packets lost", percent(packets_lost as f64 / packets_sent.max(1) as f64, " "));
+    }
+    for (n, what) in [(migrations, "migrations"), (retries, "clients proved their address")] {
+        if n > 0 {
+            text += &format!(", {} {what}", grouped(n));
+        }
+    }
+    text
+}
+
 /// A count with a comma between thousands: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -313,6 +332,18 @@ pub fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_over_http3_have_figures_that_are_not_zero() {
+        let none = Http3::default();
+        let some = Http3 { connections: 2, handshakes: 1500, requests: 20_000, packets_sent: 1000, ..none };
+        let moved = Http3 { migrations: 3, packets_lost: 15, retries: 4, ..some };
+        let text = "2 connections open of 1,500, 20,000 requests";
+        assert_eq!(http3(&none), "no connections so far");
+        assert_eq!(http3(&some), text);
+        let rest = "1.5 % of packets lost, 3 migrations, 4 clients proved their address";
+        assert_eq!(http3(&moved), format!("{text}, {rest}"));
+    }
 
     #[test]
     fn times_have_two_units_at_most() {

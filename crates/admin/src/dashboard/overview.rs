@@ -7,7 +7,7 @@ use super::shown::{or_dash, page_of, percent, percentile, rate, state};
 use super::table::{Column, Row, table};
 use evenkeel_draw::axis::Axis;
 use evenkeel_view::history::{History, Span};
-use evenkeel_view::words::{Traffic, ago, bytes, grouped};
+use evenkeel_view::words::{Traffic, ago, bytes, grouped, http3};
 use evenkeel_view::{Event, Listener, Status};
 use maud::{Markup, html};
 
@@ -139,7 +139,14 @@ fn listeners(status: &Status) -> Markup {
             html! { (bytes(listener.bytes_out)) },
         ])
     };
-    table("Listeners", COLUMNS, status.listeners.iter().map(row))
+    html! {
+        (table("Listeners", COLUMNS, status.listeners.iter().map(row)))
+        @for listener in &status.listeners {
+            @if let Some(served) = &listener.http3 {
+                p.dim { "Listener " (listener.name) " over HTTP/3: " (http3(served)) }
+            }
+        }
+    }
 }
 
 /// Draws events as a list, in the order in which they come.

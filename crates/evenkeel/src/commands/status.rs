@@ -113,6 +113,9 @@ fn text(status: &Status) -> String {
         let (name, kind, open) = (&listener.name, listener.kind(), listener.connections);
         let what = if listener.mode == "udp" { "flows" } else { "connections" };
         let _ = writeln!(text, "listener {name} ({kind}) on {addresses}: {open} {what} open");
+        if let Some(http3) = &listener.http3 {
+            let _ = writeln!(text, "  over HTTP/3: {}", words::http3(http3));
+        }
     }
     for split in &status.splits {
         let order = split

@@ -44,7 +44,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/observe/metrics", &["compression", "endpoints", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
         "admission", "per_address", "connection_states", "key_table", "forwarded", "hash_key", "min_rate",
-        "address_text", "sender",
+        "address_text", "sender", "quic",
     ]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "shown_maps", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",

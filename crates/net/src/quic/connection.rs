@@ -53,6 +53,17 @@ pub struct Connection {
     pub(super) scheduled: Cell<Option<Instant>>,
     /// Time at which the user of the connection is called.
     pub(super) alarm: Cell<Option<Instant>>,
+    /// Address of the client in the last turn, and the number of times that it has changed.
+    pub(super) last_remote: Cell<SocketAddr>,
+    pub(super) migrations: Cell<u32>,
+}
+
+/// Packets of a connection so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    pub sent: u64,
+    /// Packets that the client did not receive, as far as is known.
+    pub lost: u64,
 }
 
 /// Result of [`Connection::read`].
@@ -195,6 +206,16 @@ impl Connection {
     /// Address of the client, which may change.
     pub fn remote(&self) -> SocketAddr {
         self.proto.borrow().remote_address()
+    }
+
+    /// Number of times that the address of the client has changed.
+    pub fn migrations(&self) -> u32 {
+        self.migrations.get()
+    }
+
+    pub fn packets(&self) -> Packets {
+        let path = self.proto.borrow().stats().path;
+        Packets { sent: path.sent_packets, lost: path.lost_packets }
     }
 
     /// Address of this machine that the client uses, if the socket is bound to all of them.

@@ -91,6 +91,8 @@ pub trait Session: 'static {
     fn stopped(self: &Rc<Self>, stream: StreamId, code: u64);
     /// The client has acknowledged all of a stream.
     fn finished(self: &Rc<Self>, _: StreamId) {}
+    /// The address of the client has changed.
+    fn moved(self: &Rc<Self>) {}
     /// The time of [`Connection::set_alarm`] has come.
     fn alarm(self: &Rc<Self>) {}
     /// The connection has ended. Called once.
@@ -202,12 +204,12 @@ impl<S: Service> Endpoint<S> {
         })
     }
 
-    pub fn service(&self) -> &S {
-        &self.service
     pub fn socket(&self) -> &ListenFd {
         &self.socket
     }
 
+    pub fn service(&self) -> &S {
+        &self.service
     }
 
     /// Calls `act` with the user of each connection. Not within a turn.
@@ -351,13 +353,13 @@ impl<S: Service> Endpoint<S> {
             remote: incoming.remote_address(),
             is_proven: incoming.remote_address_validated(),
             may_retry: incoming.may_retry(),
+            id: *incoming.orig_dst_cid(),
         };
         let decision = if self.is_draining.get() { Decision::Refuse } else { self.service.decide(arriving) };
         let config = match decision {
             Decision::Accept(config) => config,
             Decision::Retry if arriving.may_retry => {
                 if let Ok(message) = state.proto.retry(incoming, state.out.next()) {
-            id: *incoming.orig_dst_cid(),
                     state.out.push(&message);
                 }
                 return;
@@ -377,6 +379,8 @@ impl<S: Service> Endpoint<S> {
                     is_ready: Cell::new(false),
                     scheduled: Cell::new(None),
                     alarm: Cell::new(None),
+                    last_remote: Cell::new(arriving.remote),
+                    migrations: Cell::new(0),
                 });
                 let session = self.service.open(&connection);
                 if state.connections.len() <= handle.0 {
@@ -425,6 +429,11 @@ impl<S: Service> Endpoint<S> {
                 Some(event) => tell(&connection, &session, event),
                 None => break,
             }
+        }
+        let remote = connection.remote();
+        if connection.last_remote.replace(remote) != remote {
+            connection.migrations.set(connection.migrations.get() + 1);
+            session.moved();
         }
         // Whatever is written from here on needs another turn.
         connection.is_ready.set(false);

@@ -2,7 +2,7 @@
 
 use super::numbers::Numbers;
 use super::route_stats::RouteStats;
-use super::stats::{Counter, EndpointStats, FAILED, Histogram, ListenerStats, UdpStats};
+use super::stats::{Counter, EndpointStats, FAILED, Histogram, Http3Stats, ListenerStats, UdpStats};
 use crate::encoder_memory::Lack;
 use evenkeel_balance::Instant;
 use evenkeel_config::plan::Mode;
@@ -12,7 +12,7 @@ use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
 use evenkeel_view::served::Route;
 use evenkeel_view::timeline::{Counts, RouteCounts, Timeline};
-use evenkeel_view::{CompressionMemory, Endpoint, Listener, LoadReport, Status};
+use evenkeel_view::{CompressionMemory, Endpoint, Http3, Listener, LoadReport, Status};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -117,6 +117,20 @@ impl Numbers {
             shown.accepted += sum(|listener| &listener.accepted, |udp| &udp.flows);
             shown.bytes_in += sum(|listener| &listener.bytes_in, |udp| &udp.bytes_in);
             shown.bytes_out += sum(|listener| &listener.bytes_out, |udp| &udp.bytes_out);
+            shown.http3 = plan.http3.map(|_| {
+                let sum = |of: fn(&Http3Stats) -> &Counter| {
+                    stats().fold(0u64, |sum, listener| sum.wrapping_add(of(&listener.http3).get()))
+                };
+                Http3 {
+                    connections: sum(|http3| &http3.active),
+                    handshakes: sum(|http3| &http3.connections),
+                    requests: sum(|http3| &http3.streams),
+                    migrations: sum(|http3| &http3.migrations),
+                    packets_sent: sum(|http3| &http3.packets_sent),
+                    packets_lost: sum(|http3| &http3.packets_lost),
+                    retries: sum(|http3| &http3.retries),
+                }
+            });
         }
     }
 

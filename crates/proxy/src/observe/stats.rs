@@ -255,6 +255,14 @@ pub struct Http3Stats {
     pub floods: [Counter; Flood::NAMES.len()],
     /// Clients that were asked to prove their address first.
     pub retries: Counter,
+    /// Connections whose handshake is complete, that are open.
+    pub active: Counter,
+    /// Number of times that the address of a client has changed.
+    pub migrations: Counter,
+    /// Packets sent to clients. Counted at times, and at the end of a connection.
+    pub packets_sent: Counter,
+    /// Packets among these that were lost.
+    pub packets_lost: Counter,
 }
 
 /// Counters by HTTP/3 error code; the last is for codes without a name.

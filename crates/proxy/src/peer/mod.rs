@@ -1,6 +1,6 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
 //! ([`admission`], [`min_rate`], and [`per_address`] with a [`key_table`]), the states that filters keep of its connection
-//! ([`connection_states`]), and the key by which algorithms pick for it ([`hash_key`]).
+//! ([`connection_states`]), figures of its connection if it is [`quic`], and the key by which algorithms pick for it ([`hash_key`]).
 
 pub mod address_text;
 pub mod admission;
@@ -10,6 +10,7 @@ pub mod hash_key;
 pub mod key_table;
 pub mod min_rate;
 pub mod per_address;
+pub mod quic;
 pub mod sender;
 
 use address_text::AddressText;
@@ -17,6 +18,7 @@ use connection_states::ConnectionStates;
 use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol::Addresses;
+use quic::{Quic, QuicLine};
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -39,8 +41,7 @@ pub struct Peer<'c> {
 #[derive(Clone, Copy)]
 pub enum Line<'c> {
     Transport(&'c Transport),
-    /// A connection of QUIC: its TLS session and its addresses.
-    Quic(&'c Info, &'c Addresses),
+    Quic(&'c dyn QuicLine),
 }
 
 impl<'c> From<&'c Transport> for Line<'c> {
@@ -128,7 +129,15 @@ impl<'c> Peer<'c> {
     pub fn tls(&self) -> Option<&'c Info> {
         match self.line {
             Line::Transport(transport) => transport.as_tls()?.info(),
-            Line::Quic(info, _) => Some(info),
+            Line::Quic(quic) => quic.info(),
+        }
+    }
+
+    /// Figures of the connection, if it is QUIC.
+    pub fn quic(&self) -> Option<Quic> {
+        match self.line {
+            Line::Transport(_) => None,
+            Line::Quic(quic) => Some(quic.figures()),
         }
     }
 
@@ -165,7 +174,7 @@ impl<'c> Peer<'c> {
         let announced = self.announced.as_ref().map(|announced| announced.addresses);
         announced.or_else(|| match self.line {
             Line::Transport(transport) => transport.addresses(),
-            Line::Quic(_, addresses) => Some(*addresses),
+            Line::Quic(quic) => Some(quic.addresses()),
         })
     }
 }

@@ -153,6 +153,7 @@ impl Record<'_> {
             user: exchange.facts.user.as_deref(),
             cache: exchange.cache_result(),
             tls: peer.tls(),
+            quic: peer.quic(),
             asked: &asked,
             answered: &answered.into_inner(),
             attempts: &tries,

@@ -86,6 +86,12 @@ words! {
         TlsCipher = "tls_cipher",
         /// Server name of the ClientHello (SNI).
         Sni = "sni",
+        /// Milliseconds of the handshake, for HTTP/3.
+        Handshake = "t_handshake",
+        /// Number of times that the client's address has changed within the connection, for HTTP/3.
+        Migrations = "migrations",
+        /// Packets of the connection that were lost on the way to the client so far, for HTTP/3.
+        PacketsLost = "packets_lost",
         Method = "method",
         Host = "host",
         Path = "path",

@@ -8,6 +8,7 @@ use super::quoted::quoted;
 use crate::observe::request_id::RequestId;
 use crate::observe::summary::Summary;
 use crate::observe::tries::Try;
+use crate::peer::quic::Quic;
 use evenkeel_net::tls::Info;
 use evenkeel_wire::grpc::Status;
 
@@ -32,6 +33,8 @@ pub struct Line<'a> {
     pub proto: &'static str,
     /// Result of the client's TLS handshake. Without TLS, the line lacks these fields.
     pub tls: Option<&'a Info>,
+    /// Figures of the client's connection of QUIC. Over TCP, the line lacks these fields.
+    pub quic: Option<Quic>,
     /// Values of the request head, as [`Layout::keep`] wrote them; empty if the head could not be read.
     pub asked: &'a [u8],
     /// Values of the response head, as [`Layout::keep_response`] wrote them.
@@ -66,6 +69,7 @@ impl<'a> Line<'a> {
             sent: &NOWHERE,
             proto,
             tls: None,
+            quic: None,
             asked: &[],
             answered: &[],
             attempts: &[],
@@ -96,6 +100,11 @@ impl<'a> Line<'a> {
         out.push(b'"');
         if let Some(tls) = self.tls {
             secured(out, tls);
+        }
+        if let Some(quic) = self.quic {
+            millis(out, b",\"t_handshake\":", Some(quic.handshake_ns));
+            number(out, b",\"migrations\":", quic.migrations.into());
+            number(out, b",\"packets_lost\":", quic.packets_lost);
         }
         out.extend_from_slice(if Layout::is_json(self.asked) { self.asked } else { UNREAD });
         number(out, b",\"status\":", u64::from(status));
@@ -235,6 +244,14 @@ mod tests {
         let line = Line { sent: &NOWHERE, asked: &[], summary, ..usual() };
         let back = r#""listener":"l","route":"r","pool":null,"endpoint":null,"tries":0,"proto":"HTTP/1.1","method":null,"host":null,"path":null,"trace_id":null,"status":0,"bytes_in":78,"bytes_out":1024,"t_queue":0.000,"t_connect":null,"t_ttfb":null,"t_total":20.000,"term":"--"}"#;
         assert_eq!(written(&line), format!("{FRONT}\"192.0.2.1\",\"peer\":null,{back}\n"));
+    }
+
+    #[test]
+    fn a_request_over_quic_has_figures_of_its_connection() {
+        let quic = Quic { handshake_ns: 12_345_678, migrations: 1, packets_lost: 20 };
+        let text = written(&Line { proto: "HTTP/3", quic: Some(quic), ..usual() });
+        let fields = r#""proto":"HTTP/3","t_handshake":12.345,"migrations":1,"packets_lost":20,"method":"GET""#;
+        assert!(text.contains(fields), "{text}");
     }
 
     #[test]

@@ -80,6 +80,13 @@ impl Out<'_> {
         write!(self, "{}.{:03}", us / 1000, us % 1000)
     }
 
+    fn count(&mut self, n: Option<u64>) -> std::fmt::Result {
+        match n {
+            Some(n) => write!(self, "{n}"),
+            None => self.write_str(NONE),
+        }
+    }
+
     fn value(&mut self, value: LineValue) -> std::fmt::Result {
         let line = self.line;
         let Summary { tries, status, call_status, bytes_in, bytes_out, timing, .. } = line.summary;
@@ -124,6 +131,9 @@ impl Out<'_> {
             LineValue::Sni => {
                 self.foreign(line.tls.and_then(|tls| tls.server_name.as_ref()).map(|name| name.as_bytes()))
             }
+            LineValue::Handshake => self.millis(line.quic.map(|quic| quic.handshake_ns)),
+            LineValue::Migrations => self.count(line.quic.map(|quic| quic.migrations.into())),
+            LineValue::PacketsLost => self.count(line.quic.map(|quic| quic.packets_lost)),
             LineValue::Method => self.asked(Kept::Method),
             LineValue::Host => self.asked(Kept::Host),
             LineValue::Path => self.asked(Kept::Path),

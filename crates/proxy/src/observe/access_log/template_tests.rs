@@ -99,6 +99,9 @@ fn every_value_has_a_text() {
         "tls_version",
         "tls_cipher",
         "sni",
+        "t_handshake",
+        "migrations",
+        "packets_lost",
         "method",
         "host",
         "path",
@@ -130,7 +133,7 @@ fn every_value_has_a_text() {
     assert_eq!(
         text.trim_end(),
         "2009-02-06T13:14:14.655Z;06/Feb/2009:13:14:14 +0000;06/Feb/2009:13:14:14.655;1233926054655;\
-         00000000000000000000000000000007;192.0.2.1;33317;-;-;in;r \\xC3\\xB6;static;srv1;static/srv1;2;1;-;HTTP/1.1;-;-;-;GET;h;\
+         00000000000000000000000000000007;192.0.2.1;33317;-;-;in;r \\xC3\\xB6;static;srv1;static/srv1;2;1;-;HTTP/1.1;-;-;-;-;-;-;GET;h;\
          /a?b;GET /a?b HTTP/1.1;curl/8\\x22\\x0A;-;-;200;78;2750;1.000;2.000;10.500;109.000;0/1/2/7/109;--;-;why\\x0A;\
          {a\\x7Cb\\x7D} {HIT} ;a|b};HIT"
     );

@@ -152,7 +152,7 @@ impl Shown<'_> {
         }
 
         self.redirected(encoder)?;
-        let counters: [Family<ListenerStats, Counter>; 21] = [
+        let counters: [Family<ListenerStats, Counter>; 24] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
@@ -204,6 +204,11 @@ impl Shown<'_> {
             ("evenkeel_http3_retries", "Clients asked to prove their address before an HTTP/3 handshake", |l| {
                 &l.http3.retries
             }),
+            ("evenkeel_http3_migrations", "Changes of the address of an HTTP/3 client within its connection", |l| {
+                &l.http3.migrations
+            }),
+            ("evenkeel_http3_sent_packets", "QUIC packets sent to HTTP/3 clients", |l| &l.http3.packets_sent),
+            ("evenkeel_http3_lost_packets", "QUIC packets to HTTP/3 clients that were lost", |l| &l.http3.packets_lost),
             ("evenkeel_http_received_bytes", "Bytes of requests, including heads", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];

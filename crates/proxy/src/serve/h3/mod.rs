@@ -7,12 +7,13 @@
 // Order: clients, worker, request, session & stream & figures, cause, proving, turned_away
 mod cause;
 mod clients;
+mod figures;
 mod proving;
 mod request;
 mod session;
 mod stream;
-mod worker;
 mod turned_away;
+mod worker;
 
 pub use worker::Quic;
 
@@ -22,8 +23,8 @@ use clients::Clients;
 use evenkeel_net::event_loop::{Task, spawn, spawn_essential};
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::quic::endpoint::Endpoint;
-use std::future::poll_fn;
 use evenkeel_net::quic::steer;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -59,7 +60,6 @@ pub fn start(
     Some(Serving { addr, endpoint, serving, watching })
 }
 
-/// Ends the connections once the worker or the listener ends: those of a listener after its drain time at the latest.
 /// Has the kernel pass datagrams to the worker of their connection. All workers' sockets are in the group of `socket`, in the
 /// order of the workers.
 pub fn steer(socket: &ListenFd, addr: SocketAddr) {
@@ -68,6 +68,7 @@ pub fn steer(socket: &ListenFd, addr: SocketAddr) {
     }
 }
 
+/// Ends the connections once the worker or the listener ends: those of a listener after its drain time at the latest.
 async fn watch(core: Rc<Core>, endpoint: Rc<Endpoint<Clients>>) {
     let timer = core.wheel.timer();
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -106,13 +107,13 @@ impl Serving {
         self.take_no_more();
     }
 
-    /// Closes all connections, for a worker that ends.
     /// Closes all connections, and returns the socket for another use.
     pub fn into_socket(self) -> ListenFd {
         self.close();
         self.endpoint.socket().clone()
     }
 
+    /// Closes all connections, for a worker that ends.
     pub fn close(&self) {
         self.endpoint.each(|session| session.cut());
         self.endpoint.send_now();

@@ -11,7 +11,7 @@ use crate::serve::open::Open;
 use bytes::Bytes;
 use evenkeel_balance::Clock;
 use evenkeel_net::event_loop::allowance::Allowance;
-use evenkeel_net::quic::connection::{Connection, Read};
+use evenkeel_net::quic::connection::{Connection, Packets, Read};
 use evenkeel_net::quic::{self, Dir, StreamId, endpoint};
 use evenkeel_net::tls::{Cause, Info};
 use evenkeel_wire::h3::{self, ConnectionError, ErrorCode, Event, Head, Refused, UnidirectionalStream};
@@ -27,6 +27,9 @@ const DRAIN_QUIET: Duration = Duration::from_secs(1);
 /// Number of such times after which it follows anyway, in a process that shuts down. One that was replaced serves clients
 /// that do not heed the first, until its drain timeout.
 const DRAIN_TIMES: u32 = 5;
+
+/// Number of requests after which the packets of a connection are counted.
+const COUNT_EVERY: u64 = 64;
 
 /// Most bytes taken from a stream at once.
 const CHUNK: usize = 64 << 10;
@@ -46,9 +49,14 @@ pub struct Session {
     pub(super) connection: Rc<Connection>,
     pub(super) open: Open,
     pub(super) identity: Identity,
-    addresses: Addresses,
+    pub(super) addresses: Addresses,
     /// Parameters of the TLS session, once the handshake is complete.
-    info: OnceCell<Info>,
+    pub(super) info: OnceCell<Info>,
+    /// Start of the handshake, and its duration once it is complete.
+    pub(super) began: Instant,
+    pub(super) handshake: Cell<Duration>,
+    /// Packets that are counted.
+    pub(super) counted: Cell<Packets>,
     /// True while the handshake counts among those in progress.
     counts_handshake: Cell<bool>,
     handshakes: Rc<Cell<usize>>,
@@ -111,6 +119,9 @@ impl Session {
             identity,
             addresses,
             info: OnceCell::new(),
+            began: Instant::now(),
+            handshake: Cell::default(),
+            counted: Cell::default(),
             counts_handshake: Cell::new(true),
             handshakes,
             served: Cell::new(0),
@@ -123,8 +134,8 @@ impl Session {
 
     /// The client, for the record of a request; `None` before the handshake is complete.
     pub(super) fn client(&self) -> Option<Client<'_>> {
-        let line = Line::Quic(self.info.get()?, &self.addresses);
-        let peer = Peer::known(self.identity.clone(), line, &self.open.states);
+        self.info.get()?;
+        let peer = Peer::known(self.identity.clone(), Line::Quic(self), &self.open.states);
         Some(Client { core: &self.open.core, listener: &self.open.listener, peer })
     }
 
@@ -326,6 +337,9 @@ impl Session {
         let served = self.served.get() + 1;
         self.served.set(served);
         listener.stats.http3.streams.add(1);
+        if served.is_multiple_of(COUNT_EVERY) {
+            self.count_packets();
+        }
         if listener.peek().is_last(served) {
             self.begin_drain();
         }
@@ -375,8 +389,11 @@ impl endpoint::Session for Session {
         let stats = &self.open.listener.stats;
         stats.tls.shaken[usize::from(info.resumed)].add(1);
         stats.http3.connections.add(1);
+        self.handshake.set(self.began.elapsed());
         // Set once: a connection is connected once.
-        let _ = self.info.set(info);
+        if self.info.set(info).is_ok() {
+            stats.http3.active.add(1);
+        }
         self.connection.set_alarm(None);
         let control = self.connection.open(Dir::Uni);
         self.state.borrow_mut().control = control;
@@ -468,6 +485,10 @@ impl endpoint::Session for Session {
         self.end_if_drained();
     }
 
+    fn moved(self: &Rc<Self>) {
+        self.open.listener.stats.http3.migrations.add(1);
+    }
+
     fn alarm(self: &Rc<Self>) {
         match self.drain.get() {
             // The handshake has taken too long.
@@ -493,6 +514,7 @@ impl endpoint::Session for Session {
             self.open.listener.stats.tls.failed[cause(why) as usize].add(1);
         }
         self.end_handshake();
+        self.count_packets();
         self.is_over.set(true);
         self.end_streams();
     }
@@ -500,6 +522,9 @@ impl endpoint::Session for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.info.get().is_some() {
+            self.open.listener.stats.http3.active.sub(1);
+        }
         self.end_handshake();
     }
 }
