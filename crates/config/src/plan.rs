@@ -21,9 +21,9 @@ pub use crate::sections::error_pages::ERROR_PAGE_MAX;
 pub use crate::sections::filters::*;
 pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
-    Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Http3, KernelFlows, Listener,
-    ListenerLimits, ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, RedirectHttps, ReportLoad,
-    RequestIdField, UdpFlows, UnknownName, Zone, takes,
+    Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Http3, HttpsProtocol, HttpsRecord,
+    KernelFlows, Listener, ListenerLimits, ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind,
+    RedirectHttps, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone, takes,
 };
 pub use crate::sections::map::Map;
 pub use crate::sections::matching::{Criteria, Expected, Match, Paths, Rank, Scheme};

@@ -2,6 +2,7 @@
 //! addresses.
 
 use crate::client::Localities;
+use crate::https;
 use crate::pools::{Choice, Family, Found, WorkerPool};
 use crate::query::Subnet;
 use crate::reply::{Owner, Reply, Section};
@@ -87,11 +88,14 @@ impl Records {
             Rtype::A => Some((RecordKind::Address, Family::V4)),
             Rtype::AAAA => Some((RecordKind::Address, Family::V6)),
             Rtype::SRV => Some((RecordKind::Service, Family::Both)),
+            Rtype::HTTPS => Some((RecordKind::Address, Family::Both)),
             _ => None,
         };
         let of_pool = node.record.zip(kinds).and_then(|(index, (kind, family))| {
             let (record, pool) = (&zone.plan.records[index], &mut self.pools[self.pool_of[index]]);
-            (record.kind == kind && (kind == RecordKind::Service || pool.has(family))).then_some((record, pool, family))
+            let answers = qtype != Rtype::HTTPS || record.https.is_some();
+            let has_family = kind == RecordKind::Service || pool.has(family);
+            (record.kind == kind && answers && has_family).then_some((record, pool, family))
         });
         let Some((record, pool, family)) = of_pool else { return fixed(asked, reply, answering) };
         answering.used_subnet = record.prefers_near || pool.goes_by_key();
@@ -109,12 +113,14 @@ impl Records {
         named.clear();
         for endpoint in pool.choose(&choice, now) {
             let ip = endpoint.addr.ip();
-            if family != Family::Both {
+            if record.kind == RecordKind::Address {
                 // Endpoints that differ only in their port share an address record.
                 if named.contains(&ip) {
                     continue;
                 }
-                answering.fits &= reply.push_address(Section::Answer, Owner::Asked, ttl, ip);
+                if family != Family::Both {
+                    answering.fits &= reply.push_address(Section::Answer, Owner::Asked, ttl, ip);
+                }
             } else {
                 answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::SRV, ttl, |out| {
                     let head = [u16::from(endpoint.priority), endpoint.weight, endpoint.addr.port()];
@@ -130,7 +136,11 @@ impl Records {
         if named.is_empty() {
             return OptRcode::SERVFAIL;
         }
-        if family == Family::Both {
+        if let Some(https) = record.https.as_ref().filter(|_| qtype == Rtype::HTTPS) {
+            answering.fits &= reply.push(Section::Answer, Owner::Asked, Rtype::HTTPS, ttl, |out| {
+                https::write(https, named, out);
+            });
+        } else if family == Family::Both {
             let mut name = Vec::new();
             for (_, ip) in named.iter().enumerate().filter(|(i, ip)| !named[..*i].contains(ip)) {
                 name.clear();

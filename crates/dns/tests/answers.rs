@@ -37,7 +37,7 @@ impl Setup {
         let text = format!(
             "[listener.dns]\nbind = ['127.0.0.1:1']\nmode = 'dns'\n[listener.dns.zone]\nname = 'a.example'\n{zone}\n\
              records = {{ www = {{ pool = 'web' }}, near = {{ pool = 'web', policy = 'locality' }}, \
-             '_x._tcp' = {{ pool = 'web', type = 'srv' }} }}\n[pool.web]\nendpoints = ['10.0.0.1:80']\n"
+             '_x._tcp' = {{ pool = 'web', type = 'srv' }}, h3 = {{ pool = 'web', https = {{ port = 8443 }}, answers = 2 }} }}\n[pool.web]\nendpoints = ['10.0.0.1:80']\n"
         );
         let outcome = parse_str("test.toml", &text, &|_| None);
         let plan: Plan = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics));
@@ -174,6 +174,30 @@ fn clients_get_endpoints_that_are_near_while_one_is_well() {
     assert_eq!(setup.addresses("www.a.example", "192.0.2.1", &[]).len(), 3, "the record does not ask");
     setup.check(0, false);
     assert_eq!(setup.addresses("near.a.example", "192.0.2.1", &[]).len(), 2, "none that is near is well");
+}
+
+#[test]
+fn a_name_with_https_has_a_record_with_protocols_port_and_the_addresses_that_are_well() {
+    let mut setup = Setup::new("round_robin", "");
+    setup.check(1, false);
+    let mut data = |name: &str| {
+        let answer = setup.ask(&question(name, 65, &[]), "192.0.2.1", Protocol::Udp).expect("an answer");
+        let message = Message::from_octets(answer).expect("a message");
+        let records = message.answer().expect("a section");
+        let texts: Vec<String> = records
+            .limit_to::<domain::rdata::Https<_, _>>()
+            .map(|record| record.expect("a record").data().to_string())
+            .collect();
+        (message.header().rcode().to_int(), texts)
+    };
+    let (code, mut texts) = data("h3.a.example");
+    let text = texts.pop().expect("a record").replace('"', "");
+    assert!(code == 0 && texts.is_empty(), "a single record");
+    for part in ["1 . ", "alpn=h3,h2", "port=8443", "10.0.0.1", "10.0.0.3"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("10.0.0.2"), "{text}");
+    assert_eq!(data("www.a.example"), (0, Vec::new()), "only where it is set");
 }
 
 #[test]

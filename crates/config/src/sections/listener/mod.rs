@@ -28,7 +28,7 @@ pub use report_load::ReportLoad;
 pub use request_id::RequestIdField;
 pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
 pub use udp::UdpFlows;
-pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
+pub use zone::{ClientLocality, HttpsProtocol, HttpsRecord, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
 use super::error_pages::{self, ERROR_PAGES, ErrorPage, INTERCEPT};

@@ -172,6 +172,16 @@ table! {
                 as long as any of them is healthy.",
             why: "",
         }, read prefers_near, write write_policy;
+        /// Parameters of HTTPS records; `None` = there are no HTTPS records.
+        https: Option<HttpsRecord> = Key {
+            name: "https",
+            kind: Kind::TableOrBool(&HTTPS),
+            absent: Absent::Means("no HTTPS records"),
+            help: "HTTPS records (RFC 9460) of the name, which tell browsers to begin with HTTP/3 before their first \
+                connection. They also list the addresses of the answer. `true`: with the defaults of the table. Only for \
+                records of the type `address`.",
+            why: "The endpoints have to serve HTTPS, and HTTP/3 if `alpn` names it.",
+        };
         /// Type of the records in answers.
         kind: RecordKind = Key {
             name: "type",
@@ -184,12 +194,57 @@ table! {
     }
 }
 
+table! {
+    static HTTPS = "https of records.NAME of zone",
+        "HTTPS records of a name (RFC 9460).";
+
+    /// Parameters of HTTPS records.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HttpsRecord {
+        /// Protocols in order of preference.
+        alpn: Vec<HttpsProtocol> = Key {
+            name: "alpn",
+            kind: Kind::List(&Kind::Choice(HttpsProtocol::WORDS)),
+            absent: Absent::Default("[\"h3\", \"h2\"]"),
+            help: "Protocols of the endpoints over TLS and QUIC, in order of preference. HTTP/1.1 is always among them.",
+            why: "Clients try HTTP/3 only if a record or an earlier response names it.",
+        };
+        /// Port of the service; `None` = 443.
+        port: Option<u16> = Key {
+            name: "port",
+            kind: Kind::Int { min: 1, max: 65_535 },
+            absent: Absent::Means("the port of the URL"),
+            help: "Port of the service, over TCP and UDP.",
+            why: "",
+        };
+    }
+}
+
+words! {
+    /// Application protocol in an HTTPS record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HttpsProtocol {
+        Http3 = "h3",
+        Http2 = "h2",
+    }
+}
+
+impl HttpsProtocol {
+    /// Name in TLS (ALPN).
+    pub fn name(self) -> &'static str {
+        match self {
+            HttpsProtocol::Http3 => "h3",
+            HttpsProtocol::Http2 => "h2",
+        }
+    }
+}
+
 /// The record of the zone's own name: the keys of [`RECORD`] without `type`.
 static APEX: Table = Table {
     path: "apex of zone",
     help: "The pool that the zone's own name resolves to.",
     inherits: false,
-    keys: RECORD.keys.split_at(4).0,
+    keys: RECORD.keys.split_at(5).0,
 };
 
 words! {
@@ -354,6 +409,10 @@ fn check_records(zone: &Section, zone_name: &str, findings: &mut Findings) {
             findings
                 .add(Code::BadName, named.span, format!("\"{}\" is no name in the zone", named.name))
                 .help("labels are 1 to 63 letters, digits, - and _, separated by dots");
+        }
+        if let (Some(https), true) = (named.section.set("https"), kind(&named.section) == RecordKind::Service) {
+            let message = "\"https\" is for addresses, but the record has type = \"srv\"";
+            named.section.contradiction(https.span, message, "type", findings).help("leave one of them out");
         }
         if !seen.insert(name.clone()) {
             findings
