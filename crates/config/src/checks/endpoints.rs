@@ -9,6 +9,7 @@ use crate::sections::pool::{Check, Pool, Probe, SpeakAs};
 use crate::sections::route::Route;
 use crate::source::Span;
 use crate::table::Section;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Reports endpoints that their pool cannot use.
@@ -82,6 +83,9 @@ fn sends_host(pool: &Pool, routes: &[&Route]) -> bool {
 }
 
 /// Reports keys of an endpoint without an effect.
+/// Lengths of server ids in connection ids of QUIC: these have 20 bytes at most, of which one is in front and four are a nonce.
+const QUIC_IDS: RangeInclusive<usize> = 1..=15;
+
 fn check_own(pool: &Pool, endpoint: &Section, leads: &Leads<'_>, findings: &mut Findings) {
     let Some(Formed::Address(addr)) = endpoint.formed("addr") else { return };
     let routes = leads.routes(&pool.name);
@@ -101,6 +105,12 @@ fn check_own(pool: &Pool, endpoint: &Section, leads: &Leads<'_>, findings: &mut 
     {
         let message = format!("no route, check or probe of pool \"{}\" sends the host of endpoints", pool.name);
         findings.add(Code::AtOdds, set.span, message).help("write send_host = \"endpoint\" in its [[route]]");
+    }
+    if let (Some(Formed::Payload(id)), Some(set)) = (endpoint.formed("quic_id"), endpoint.set("quic_id"))
+        && !QUIC_IDS.contains(&id.len())
+    {
+        let message = format!("\"quic_id\" has {} bytes, and has to have 1 to 15", id.len());
+        findings.add(Code::OutOfRange, set.span, message).help("write the server id of the endpoint, as \"hex:0a01\"");
     }
     match (&pool.tls, endpoint.set("tls_name")) {
         (None, Some(set)) => {

@@ -52,7 +52,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/plan/server", &["prepare", "sticky_key"]),
     ("proxy/side", &["copy", "send", "attempt", "fill", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
-    ("proxy/udp", &["listener", "table", "flow"]),
+    ("proxy/udp", &["listener", "table", "flow", "quic_id"]),
     ("proxy/upstream", &[
         "connections", "h1_endpoint", "session", "pick", "retries", "target", "pool", "idle", "probe_rate", "sessions", "marked",
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",

@@ -15,6 +15,7 @@ use evenkeel_balance::{Instant, Outcome, Slot, Ticket};
 use rustix::fd::OwnedFd;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Identity of a flow: datagrams with equal keys belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +42,8 @@ pub struct Flow {
     pub pool: Option<Rc<WorkerPool>>,
     /// Connection to the endpoint; `None` until the next datagram picks an endpoint.
     pub link: Option<Link>,
+    /// Endpoint that the first datagram names, in the pool of this name, to be used by the first pick.
+    pub named: Option<(Arc<str>, Slot)>,
     /// The endpoint that failed last, to be avoided by the next pick if there is another.
     pub failed: Option<Slot>,
     /// Number of endpoints tried so far.
@@ -102,6 +105,7 @@ impl Flow {
             began: now,
             pool: None,
             link: None,
+            named: None,
             failed: None,
             tries: 0,
             answered: 0,

@@ -2,6 +2,7 @@
 //! picked for its first datagram; datagrams of endpoints go to the flow's client.
 
 use super::flow::{Batch, Flow, Key, Link};
+use super::quic_id;
 use super::table::{Index, Table};
 use crate::core::Core;
 use crate::listener::rules::{Listener, Rules};
@@ -87,7 +88,7 @@ impl UdpListener {
                     if let Some((_, before)) = last.take() {
                         self.pass_on(batch, state, before);
                     }
-                    let found = state.flows.find(&key).map_or_else(|| self.begin(batch, state, key), Ok);
+                    let found = state.flows.find(&key).map_or_else(|| self.begin(batch, state, key, slot), Ok);
                     match found {
                         Ok(index) => index,
                         Err(why) => {
@@ -198,8 +199,8 @@ impl UdpListener {
         stats.lost[LostDatagram::Unsent as usize].add(sent.lost);
     }
 
-    /// Begins a flow, if the limits of its client's address allow it.
-    fn begin(&self, batch: Batch<'_>, state: &mut State, key: Key) -> Result<Index, LostDatagram> {
+    /// Begins a flow with the datagram in `slot`, if the limits of its client's address allow it.
+    fn begin(&self, batch: Batch<'_>, state: &mut State, key: Key, slot: usize) -> Result<Index, LostDatagram> {
         let Batch { core, listener, now } = batch;
         if self.is_draining.get() {
             return Err(LostDatagram::Draining);
@@ -221,7 +222,12 @@ impl UdpListener {
         listener.stats.udp.flows.add(1);
         listener.stats.udp.active.add(1);
         rules.stats(rules.compiled.router.of_datagrams().unwrap_or(rules.unrouted())).sessions.add(1);
-        Ok(state.flows.insert(key, Flow::new(place, now), now))
+        let mut flow = Flow::new(place, now);
+        if let Some(id) = quic_id::of(state.received.bytes(slot)) {
+            let mut pools = target_of(&rules).into_iter().flat_map(Target::pools);
+            flow.named = pools.find_map(|pool| Some((pool.name.clone(), pool.of_quic_id(id)?)));
+        }
+        Ok(state.flows.insert(key, flow, now))
     }
 
     /// Picks and connects an endpoint for a flow.
@@ -240,11 +246,16 @@ impl UdpListener {
         };
         flow.pool = Some(pool.clone());
         let hash = pool.plan().key().map(|_| hash_key::of_client(client));
+        let named = flow.named.take().filter(|(of, _)| *of == pool.name);
         let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // An endpoint that has failed is used again if there is no other.
         let picked = match flow.failed {
             Some(failed) => pick(&[failed]).or_else(|why| if why == NoPick::AllTried { pick(&[]) } else { Err(why) }),
-            None => pick(&[]),
+            None => match named.map(|(_, slot)| pool.balancer.borrow_mut().start_at(slot, now)) {
+                Some(Ok(ticket)) => Ok(ticket),
+                // It has left or has no room: another endpoint tells the client that the connection is gone.
+                Some(Err(_)) | None => pick(&[]),
+            },
         };
         let ticket = picked.map_err(|why| {
             pool.stats.no_pick[why as usize].add(1);

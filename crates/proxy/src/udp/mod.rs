@@ -1,13 +1,15 @@
 //! UDP load balancing. Read the files in this order:
 //!
 //! 1. A [`listener`] is a worker's socket at an address, with its [`flow`]s in a [`table`].
-//! 2. Datagrams are received and sent in batches ([`evenkeel_net::datagrams`]).
+//! 2. The [`quic_id`] in its first datagram may lead a flow to its endpoint.
+//! 3. Datagrams are received and sent in batches ([`evenkeel_net::datagrams`]).
 //!
 //! The kernel distributes clients over the workers' sockets by a hash of both addresses, so a flow stays with its
 //! worker as long as no socket joins or leaves. A change of the configuration therefore keeps the sockets.
 
 mod flow;
 mod listener;
+mod quic_id;
 mod table;
 
 use crate::core::Core;
@@ -98,14 +100,14 @@ impl Serving {
         self.taking.abort();
     }
 
-    /// Ends all flows at once: nothing marks the end of a flow, so there is nothing to wait for.
-    pub fn close(&self, core: &Core) {
     /// Ends all flows, and returns the socket for another use.
     pub fn into_socket(self, core: &Core) -> ListenFd {
         self.close(core);
         self.udp.socket.clone()
     }
 
+    /// Ends all flows at once: nothing marks the end of a flow, so there is nothing to wait for.
+    pub fn close(&self, core: &Core) {
         self.taking.abort();
         self.answering.abort();
         self.udp.close(core);

@@ -146,6 +146,13 @@ impl Endpoints {
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
     }
 
+    /// Index of the slot of the endpoint whose server id begins `id`, a connection id of QUIC without its first byte.
+    fn of_quic_id(&self, id: &[u8]) -> Option<usize> {
+        let slots = self.slots.borrow();
+        let names = |endpoint: &Endpoint| endpoint.own.quic_id.as_ref().is_some_and(|own| id.starts_with(own));
+        slots.iter().position(|endpoint| endpoint.as_deref().is_some_and(names))
+    }
+
     /// True if this endpoint is in the slot.
     pub fn has(&self, slot: Slot, endpoint: &Rc<Endpoint>) -> bool {
         self.slots.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
@@ -194,6 +201,17 @@ impl Endpoints {
 }
 
 impl WorkerPool {
+    /// Slot of the endpoint whose server id begins `id`, a connection id of QUIC without its first byte.
+    pub fn of_quic_id(&self, id: &[u8]) -> Option<Slot> {
+        let index = self.endpoints.of_quic_id(id)?;
+        let balancer = self.balancer.borrow();
+        let set = balancer.set();
+        let tiers = set.members().iter().chain(set.overflow().iter().flat_map(|tier| tier.members()));
+        // Endpoints that get no new requests keep their clients.
+        let mut slots = tiers.map(|member| member.slot).chain(set.excluded().iter().map(|(slot, ..)| *slot));
+        slots.find(|slot| slot.index() == index)
+    }
+
     /// Creates a pool that is new to the worker, or has a new algorithm.
     pub fn new(
         rules: PoolRules,

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Address, Form, Formed};
+use crate::form::{Address, Form, Formed, payload_text};
 use crate::sections::names::check_name;
 use crate::source::Span;
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, Table, quote, table, words};
@@ -129,6 +129,30 @@ table! {
                 `tls` of the pool.",
             why: "",
         };
+        /// Server id in the connection ids that the endpoint gives to clients of QUIC, 1 to 15 bytes; `None` = unknown.
+        quic_id: Option<Arc<[u8]>> = Key {
+            name: "quic_id",
+            kind: Kind::Text(Form::Payload),
+            absent: Absent::Means("unknown"),
+            help: "Server id that the endpoint writes behind the first byte of its connection ids, for listeners with \
+                `mode = \"udp\"` that pass QUIC through (draft-ietf-quic-load-balancers, without encryption): \
+                `\"hex:0a01\"`. A client whose address changes then stays at its endpoint. Unique in the pool; 1 to 15 \
+                bytes.",
+            why: "",
+        }, read quic_id, write write_quic_id;
+    }
+}
+
+fn quic_id(endpoint: &Section) -> Option<Arc<[u8]>> {
+    match endpoint.formed("quic_id") {
+        Some(Formed::Payload(id)) => Some(id.into()),
+        _ => None,
+    }
+}
+
+fn write_quic_id(set: &Own, _: &Own, lines: &mut Lines) {
+    if let Some(id) = &set.quic_id {
+        lines.add("quic_id", quote(&payload_text(id)));
     }
 }
 
