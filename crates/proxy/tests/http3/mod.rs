@@ -1,12 +1,15 @@
 //! HTTP/3 with clients: messages, their ends, connections, and protocol violations.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
+mod attackers;
 mod connections;
 mod drains;
 mod ends;
 mod errors;
+mod figures;
 mod losses;
 mod messages;
+mod transport;
 
 use crate::support::Proxy;
 use crate::support::h3_client::LISTENS;

@@ -47,7 +47,7 @@ pub fn varint(n: u64, out: &mut Vec<u8>) {
     }
 }
 
-fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+pub fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let len = 1 << (bytes.first()? >> 6);
     let mut n = u64::from(bytes[0] & 0x3f);
     for byte in bytes.get(1..len)? {
@@ -149,7 +149,12 @@ pub fn trusting() -> rustls::ClientConfig {
         .with_protocol_versions(&[&version::TLS13])
         .expect("a version")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyServer(default_provider())))
+/// A verifier that accepts any certificate.
+pub fn any_server() -> Arc<dyn ServerCertVerifier> {
+    Arc::new(AnyServer(default_provider()))
+}
+
+        .with_custom_certificate_verifier(any_server())
         .with_no_client_auth()
 }
 
