@@ -1,4 +1,4 @@
-//! `compress` of routes: what clients get, over both protocols on either side, and what endpoints are asked.
+//! `compress` of routes: what clients get, over all protocols on either side, and what endpoints are asked.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
@@ -6,6 +6,7 @@ use crate::support::decoder::{Decoder, decoded};
 use crate::support::endpoint::status;
 use crate::support::h2_client::{DATA, H2Client, HEADERS};
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client;
 use crate::support::{Endpoint, Proxy, wait_until};
 use evenkeel_proxy::stats::RouteStats;
 use std::net::SocketAddr;
@@ -57,6 +58,12 @@ pub(super) fn ask(client: &str, proxy: &Proxy, method: &str, path: &str, fields:
         let fields = fields.map(|(name, value)| (name.to_lowercase(), value.trim().to_string())).collect();
         return Answer { status, fields, body };
     }
+    if client == "h3" {
+        let answer = h3_client::ask_now(proxy, method, path, fields);
+        assert_eq!((answer.reset, answer.closed), (None, None), "{method} {path}");
+        let status = answer.status();
+        return Answer { status, fields: answer.heads.into_iter().next().unwrap_or_default(), body: answer.body };
+    }
     let names: Vec<(String, &str)> = fields.iter().map(|(name, value)| (name.to_lowercase(), *value)).collect();
     let mut head = vec![(":method", method), (":scheme", "http"), (":path", path), (":authority", "a")];
     head.extend(names.iter().map(|(name, value)| (&**name, *value)));
@@ -70,7 +77,8 @@ pub(super) fn ask(client: &str, proxy: &Proxy, method: &str, path: &str, fields:
 pub(super) fn proxy(endpoint: SocketAddr, pool: &str, routes: &str) -> Proxy {
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[telemetry.explain]\nsample = 1\n[listener.web]\nbind = ['$BIND']\nh2c = true\n\
-         errors = 'detailed'\n[pool.web]\nendpoints = ['{endpoint}']\n{pool}\n{routes}"
+         errors = 'detailed'\n{}[pool.web]\nendpoints = ['{endpoint}']\n{pool}\n{routes}",
+        h3_client::secure("web", "")
     ))
 }
 
@@ -114,7 +122,7 @@ fn each_client_gets_the_coding_that_it_prefers_whatever_both_sides_speak() {
     });
     for (addr, pool) in [(h1.addr, ""), (h2.addr, "protocol = 'h2'")] {
         let proxy = proxy(addr, pool, &route(ALL));
-        for client in ["h1", "h2"] {
+        for client in ["h1", "h2", "h3"] {
             let mut lengths = Vec::new();
             for (accepts, coding) in [
                 ("gzip, deflate, br, zstd", Some("zstd")),

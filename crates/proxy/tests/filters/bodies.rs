@@ -1,6 +1,6 @@
 //! Filters that change bodies, between any two protocols: each byte is doubled, and the length is appended.
 
-use super::parts::{ask_h1, ask_h2, echo_h1, echo_h2, pass_time, post, proxy_for};
+use super::parts::{ask_h1, ask_h2, ask_h3, echo_h1, echo_h2, pass_time, post, proxy_for};
 use crate::support::endpoint::{Conn, ok, status};
 use crate::support::h2_server::H2Server;
 use crate::support::{Endpoint, Proxy, SOON, noise, own_addr, text, wait_until};
@@ -39,7 +39,8 @@ async fn bodies_are_changed_both_ways_between_any_two_protocols() {
         let proxy = before(&[addr], pool);
         for size in [0, 1, 5000, 20_000, 700_000] {
             let body = quiet(size);
-            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await)] {
+            let of_h3 = ask_h3(&proxy, &body).await;
+            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await), ("h3", of_h3)] {
                 let at = format!("{client}, {pool}, {size}");
                 assert!(echo.body == twice(&twice(&body)), "{at}: {} bytes", echo.body.len());
                 assert_eq!((echo.status, echo.sum.as_deref()), (200, Some("7")), "{at}");
@@ -116,7 +117,8 @@ async fn a_body_that_does_not_pass_is_refused_or_cut() {
         let proxy = before(&[addr], pool);
         // Rejected with the head, and later in the body.
         for body in [b"hey!".to_vec(), [quiet(100_000), b"!".to_vec()].concat()] {
-            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await)] {
+            let of_h3 = ask_h3(&proxy, &body).await;
+            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await), ("h3", of_h3)] {
                 assert!(text(&echo.body).starts_with("442222"), "{client} {pool}: {}", text(&echo.body));
                 assert_eq!(echo.status, 422, "{client} {pool}");
             }

@@ -3,6 +3,7 @@
 use crate::support::endpoint::status;
 use crate::support::h2_client::H2Client;
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client;
 use crate::support::{Endpoint, Proxy};
 
 /// Status and fields of a response.
@@ -39,8 +40,9 @@ fn proxies() -> ((Endpoint, H2Server), [(&'static str, Proxy); 2]) {
     });
     let proxy = |endpoint: String, pool: &str| {
         Proxy::start(&format!(
-            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nh2c = true\n[pool.web]\n\
-             endpoints = ['{endpoint}']\n{pool}\n{ROUTES}"
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nh2c = true\n{}[pool.web]\n\
+             endpoints = ['{endpoint}']\n{pool}\n{ROUTES}",
+            h3_client::secure("web", "")
         ))
     };
     let proxies = [
@@ -63,6 +65,10 @@ fn ask(client: &str, proxy: &Proxy, method: &str, path: &str, fields: &[(&str, &
             client.is_quiet();
         }
         return (status, fields);
+    }
+    if client == "h3" {
+        let answer = h3_client::ask_now(proxy, method, path, fields);
+        return (answer.status(), answer.heads.last().cloned().unwrap_or_default());
     }
     let names: Vec<(String, &str)> = fields.iter().map(|(name, value)| (name.to_lowercase(), *value)).collect();
     let mut head = vec![(":method", method), (":scheme", "http"), (":path", path), (":authority", "a")];
@@ -93,7 +99,7 @@ fn each(mut test: impl FnMut(&str, &str, &Proxy)) {
     // Dropped last: endpoints wait for the connections of their proxies.
     let (_endpoints, proxies) = proxies();
     for (endpoint, proxy) in &proxies {
-        for client in ["h1", "h2"] {
+        for client in ["h1", "h2", "h3"] {
             test(client, &format!("{client} client, {endpoint}"), proxy);
         }
     }

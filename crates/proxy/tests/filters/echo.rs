@@ -3,7 +3,7 @@
 
 use super::{Answer, ask_h1, ask_h2, ask_h3};
 use crate::support::h2_server::H2Server;
-use crate::support::h3_client::LISTENS;
+use crate::support::h3_client;
 use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy};
 use std::fmt::Write;
@@ -112,10 +112,7 @@ pub const CLIENTS: [&str; 3] = ["h1 client", "h2 client", "h3 client"];
 
 /// A second listener, for clients of HTTP/3, with these lines.
 pub fn secure(listener: &str) -> String {
-    format!(
-        "[listener.web_secure]\nbind = ['{}']\nerrors = 'detailed'\n{LISTENS}\n{listener}\n",
-        crate::support::own_addr()
-    )
+    h3_client::secure("web", listener)
 }
 
 /// Sends a GET over the protocol of this client.

@@ -2,10 +2,11 @@
 //! side.
 
 use super::parts::post;
-use super::{ask_h1, ask_h2, field};
+use super::{ask_h1, ask_h2, ask_h3, field};
 use crate::support::endpoint::{Conn, ok};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, H2Client};
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client::secure;
 use crate::support::{Endpoint, Proxy, noise, own_addr, wait_until};
 use evenkeel_proxy::stats::PoolStats;
 use std::io::Write;
@@ -62,12 +63,16 @@ fn h2() -> (H2Server, Got) {
 
 fn config(web: (SocketAddr, &str), shadow: (SocketAddr, &str), keys: &str) -> String {
     format!(
-        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n\
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n{}\
          [[route]]\npool = 'web'\nrewrite = {{ prefix = '/new' }}\nmatch = {{ prefix = '/old' }}\n\
          request_headers = {{ set = {{ X-Set = '{{host}}' }}, remove = ['X-Secret'] }}\n\
          mirror = {{ pool = 'shadow', {keys} }}\n\
          [pool.web]\nendpoints = ['{}']\n{}\n[pool.shadow]\noutlier = 'off'\nendpoints = ['{}']\n{}\n",
-        web.0, web.1, shadow.0, shadow.1
+        secure("web", ""),
+        web.0,
+        web.1,
+        shadow.0,
+        shadow.1
     )
 }
 
@@ -97,12 +102,13 @@ async fn a_copy_has_what_the_endpoint_gets_between_any_protocols() {
         for (to, to_pool, seen) in [(shadow1.addr, "", &seen1), (shadow2.addr, H2, &seen2)] {
             let proxy = Proxy::start(&config((web, pool), (to, to_pool), "share = 1.0"));
             let mut n = 0;
-            for client in ["h1", "h2"] {
+            for client in ["h1", "h2", "h3"] {
                 for body in [0, 1, 8_000, 60_000].map(noise) {
                     let text: String = body.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
                     let fields = [("x-secret", "1"), ("x-a", "1"), ("x-a", "2"), ("cookie", "s=1")];
                     let answer = match client {
                         "h1" => ask_h1(&proxy, "/old/p?q=%20", &fields, &text),
+                        "h3" => ask_h3(&proxy, "/old/p?q=%20", &fields, &text).await,
                         _ => ask_h2(&proxy, "/old/p?q=%20", &fields, &text).await,
                     };
                     let at = format!("client {client}, endpoint {pool}, copy {to_pool}, {} bytes", text.len());

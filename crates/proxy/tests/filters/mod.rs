@@ -34,7 +34,8 @@ use std::net::SocketAddr;
 fn proxy(listener: &str, endpoint: SocketAddr, pool: &str) -> Proxy {
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.{listener}]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\nh2c = true\n\
-         [pool.web]\nbalance = \"round_robin\"\nendpoints = [\"{endpoint}\"]\n{pool}"
+         {}[pool.web]\nbalance = \"round_robin\"\nendpoints = [\"{endpoint}\"]\n{pool}",
+        h3_client::secure(listener, "")
     ))
 }
 
@@ -110,9 +111,10 @@ async fn heads_are_changed_for_any_two_protocols_and_for_answers_of_this_side() 
     });
     for (addr, pool) in [(h1.addr, ""), (h2.addr, "protocol = 'h2'")] {
         let proxy = proxy("heads", addr, pool);
-        for client in ["h1", "h2"] {
+        for client in ["h1", "h2", "h3"] {
             let ask = async |path: &str| match client {
                 "h1" => ask_h1(&proxy, path, &[("X-Secret", "1")], ""),
+                "h3" => ask_h3(&proxy, path, &[("x-secret", "1")], "").await,
                 _ => ask_h2(&proxy, path, &[("x-secret", "1")], "").await,
             };
             let (at, answer) = (format!("{client} {pool}"), ask("/p?q").await);
@@ -142,10 +144,11 @@ async fn a_request_that_waits_continues_with_its_body_or_is_answered() {
     });
     for (addr, pool) in [(h1.addr, ""), (h2.addr, "protocol = 'h2'")] {
         let proxy = proxy("waits", addr, pool);
-        for client in ["h1", "h2"] {
+        for client in ["h1", "h2", "h3"] {
             for times in ["1", "7"] {
                 let ask = async |fields: &[(&str, &str)]| match client {
                     "h1" => ask_h1(&proxy, "/", fields, "hello"),
+                    "h3" => ask_h3(&proxy, "/", fields, "hello").await,
                     _ => ask_h2(&proxy, "/", fields, "hello").await,
                 };
                 let at = format!("{client} {pool} {times}");

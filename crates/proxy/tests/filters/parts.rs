@@ -2,6 +2,7 @@
 
 use crate::support::endpoint::{Conn, ok};
 use crate::support::h2_server::H2Server;
+use crate::support::h3_client::{self, H3Client};
 use crate::support::{Client, Endpoint, Proxy, SOON, noise, text, wait_until};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -18,8 +19,9 @@ pub fn proxy_for(filter: &str, endpoints: &[SocketAddr], pool: &str, behind: &st
     let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.{filter}]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\nh2c = true\n\
-         [defaults.route]\nrequest_trailers = ['X-Sum', 'X-A']\n\
+         [defaults.route]\nrequest_trailers = ['X-Sum', 'X-A']\n{}\
          [pool.web]\nbalance = \"round_robin\"\nendpoints = [{}]\n{pool}\n{behind}",
+        h3_client::secure(filter, ""),
         list.join(", ")
     ))
 }
@@ -96,6 +98,21 @@ pub async fn ask_h2(proxy: &Proxy, body: &[u8]) -> Echo {
     tokio::time::timeout(SOON, async { tokio::join!(sending, receiving).1 }).await.expect("in time")
 }
 
+pub async fn ask_h3(proxy: &Proxy, body: &[u8]) -> Echo {
+    let client = H3Client::connect(h3_client::secure_addr(proxy)).await;
+    let mut exchange = client.begin(&[&h3_client::request("POST", "/echo")[..], &[("te", "trailers")]].concat()).await;
+    for piece in body.chunks(30_000) {
+        // A response may have come.
+        if !exchange.data(piece).await {
+            break;
+        }
+    }
+    exchange.trailers(&[("x-sum", "7")]).await;
+    let answer = exchange.answer().await;
+    let (interim, sum) = (answer.interim(), answer.trailer("x-sum").map(str::to_owned));
+    Echo { interim, status: answer.status(), body: answer.body, sum }
+}
+
 /// An HTTP/1 endpoint that echoes, after an interim response.
 pub fn echo_h1() -> Endpoint {
     Endpoint::start(|conn: &mut Conn| {
@@ -131,7 +148,8 @@ async fn bodies_interim_responses_and_trailers_pass_between_any_two_protocols() 
         let proxy = before(&[addr], pool, "");
         for size in [0, 1, 20_000, 2_000_000] {
             let body = noise(size);
-            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await)] {
+            let of_h3 = ask_h3(&proxy, &body).await;
+            for (client, echo) in [("h1", ask_h1(&proxy, &body)), ("h2", ask_h2(&proxy, &body).await), ("h3", of_h3)] {
                 let at = format!("{client}, {pool}, {size}");
                 assert!(echo.body == body, "{at}: {} bytes", echo.body.len());
                 assert_eq!((echo.status, echo.interim, echo.sum.as_deref()), (200, vec![103], Some("7")), "{at}");

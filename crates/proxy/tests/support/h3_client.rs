@@ -1,6 +1,6 @@
 //! Clients of HTTP/3 on quinn: the one of the crate `h3`, and one that sends and reads HTTP/3 frame by frame, valid or not.
 
-use super::{Proxy, SOON};
+use super::{Proxy, SOON, own_addr};
 use bytes::{Buf as _, Bytes};
 use evenkeel_wire::h3::qpack::{Decoder, HeaderLimits};
 use quinn::crypto::rustls::QuicClientConfig;
@@ -29,6 +29,12 @@ pub const CONTROL: u64 = 0;
 
 /// Lines of a listener that speaks HTTP/3.
 pub const LISTENS: &str = "tls = { self_signed = true }\nhttp3 = true";
+
+/// A second listener, which speaks HTTP/3, with more lines. Its name begins and ends with that of the first one, as filters
+/// of tests look at either.
+pub fn secure(first: &str, lines: &str) -> String {
+    format!("[listener.{first}_secure_{first}]\nbind = ['{}']\nerrors = 'detailed'\n{LISTENS}\n{lines}\n", own_addr())
+}
 
 /// Waits for something that should happen at once.
 #[track_caller]
@@ -143,17 +149,17 @@ impl ServerCertVerifier for AnyServer {
     }
 }
 
+/// A verifier that accepts any certificate.
+pub fn any_server() -> Arc<dyn ServerCertVerifier> {
+    Arc::new(AnyServer(default_provider()))
+}
+
 /// Settings of a client that trusts any server.
 pub fn trusting() -> rustls::ClientConfig {
     rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&version::TLS13])
         .expect("a version")
         .dangerous()
-/// A verifier that accepts any certificate.
-pub fn any_server() -> Arc<dyn ServerCertVerifier> {
-    Arc::new(AnyServer(default_provider()))
-}
-
         .with_custom_certificate_verifier(any_server())
         .with_no_client_auth()
 }
@@ -175,6 +181,19 @@ fn background() -> &'static Handle {
         std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
         handle
     })
+}
+
+/// Runs a client in a test without a runtime.
+pub fn block_on<T>(client: impl Future<Output = T>) -> T {
+    background().block_on(client)
+}
+
+/// Sends a request without a body to the second listener of a proxy, in a test without a runtime.
+pub fn ask_now(proxy: &Proxy, method: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let names: Vec<(String, &str)> = fields.iter().map(|(name, value)| (name.to_lowercase(), *value)).collect();
+    let mut head = request(method, path).to_vec();
+    head.extend(names.iter().map(|(name, value)| (&**name, *value)));
+    block_on(async { H3Client::connect(secure_addr(proxy)).await.ask(&head).await })
 }
 
 /// Begins a handshake, whose packets are sent by a runtime in the background.
@@ -223,6 +242,12 @@ impl Answer {
 
     pub fn body_text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Statuses of the interim heads.
+    pub fn interim(&self) -> Vec<u16> {
+        let statuses = self.heads.iter().flatten().filter(|(name, _)| name == ":status");
+        statuses.filter_map(|(_, status)| status.parse().ok()).filter(|status| *status < 200).collect()
     }
 }
 
