@@ -128,14 +128,14 @@ conformance() {
         install_packages "${missing[@]}"
     fi
     # A change of a version builds everything anew.
-    stamp=$(cat "$tools"/* "$0" | sha256sum)
+    stamp=$(cat "$tools"/* "$tools"/../clients/client.go "$0" | sha256sum)
     made=$conformance_folder/made
     [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
     local version
     version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
     [ "$(printf '%s\n1.24\n' "$version" | sort -V | head -1)" = 1.24 ] ||
         fail "go $version is too old for the clients of gRPC; install go 1.24 or newer"
-    echo "installing: h2spec, clients and servers of gRPC, Pebble, Python's httpx, requests and schemathesis, and axe into $conformance_folder"
+    echo "installing: h2spec, clients of HTTP/3, clients and servers of gRPC, Pebble, Python's httpx, requests and schemathesis, and axe into $conformance_folder"
     mkdir -p "$conformance_folder/bin"
     cd "$tools"
     export GOFLAGS=-mod=readonly CGO_ENABLED=0
@@ -143,6 +143,13 @@ conformance() {
     go build -o "$conformance_folder/bin/h2spec" github.com/summerwind/h2spec/cmd/h2spec
     go build -o "$conformance_folder/bin/grpc-interop-client" google.golang.org/grpc/interop/client
     go build -o "$conformance_folder/bin/" github.com/letsencrypt/pebble/v2/cmd/pebble github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv
+    # The client of Go with the transport of quic-go, in a copy of the module: both are of one package.
+    local quic=$conformance_folder/quic
+    rm -rf "$quic"
+    mkdir "$quic"
+    cp go.mod go.sum quic.go ../clients/client.go "$quic"
+    (cd "$quic" && go build -o "$conformance_folder/bin/conformance-quic-go" .)
+    rm -rf "$quic"
     # The server of gRPC listens at every address of the machine: a copy is built, which listens where it is told.
     server=$conformance_folder/grpc
     rm -rf "$server"

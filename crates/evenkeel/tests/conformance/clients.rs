@@ -58,7 +58,7 @@ impl Case {
 }
 
 use Case::{Echo, Get, Kept, Post, Small, Stream, Trailers};
-use Door::{H1, H1Tls, H2, H2c};
+use Door::{H1, H1Tls, H2, H2c, H3};
 
 pub static ALL: &[Client] = &[
     Client {
@@ -132,6 +132,26 @@ pub static ALL: &[Client] = &[
         doors: &[H1, H1Tls],
         cases: &[Get, Post, Small, Kept],
         command: || script("conformance-python", "requests_client.py"),
+        cannot: None,
+        door: None,
+    },
+    Client {
+        name: "quic-go",
+        needs: &["conformance-quic-go"],
+        ordinary: false,
+        doors: &[H3],
+        cases: &[Get, Post, Echo, Kept, Stream, Trailers],
+        command: || Command::new(evenkeel_peers::find("conformance-quic-go").expect("the test looked")),
+        cannot: None,
+        door: None,
+    },
+    Client {
+        name: "aioquic",
+        needs: &["conformance-python"],
+        ordinary: false,
+        doors: &[H3],
+        cases: &[Get, Post, Echo, Kept, Stream, Trailers],
+        command: || script("conformance-python", "aioquic_client.py"),
         cannot: None,
         door: None,
     },

@@ -15,6 +15,8 @@ pub enum Door {
     H2,
     /// Without TLS, by prior knowledge.
     H2c,
+    /// Over QUIC, at the address of the door with TLS.
+    H3,
 }
 
 impl Door {
@@ -25,16 +27,21 @@ impl Door {
             Door::H1Tls => "h1tls",
             Door::H2 => "h2",
             Door::H2c => "h2c",
+            Door::H3 => "h3",
         }
     }
 
     /// Version of HTTP, as clients print it.
     pub fn version(self) -> &'static str {
-        if matches!(self, Door::H1 | Door::H1Tls) { "1.1" } else { "2" }
+        match self {
+            Door::H1 | Door::H1Tls => "1.1",
+            Door::H2 | Door::H2c => "2",
+            Door::H3 => "3",
+        }
     }
 
     pub fn has_tls(self) -> bool {
-        matches!(self, Door::H1Tls | Door::H2)
+        matches!(self, Door::H1Tls | Door::H2 | Door::H3)
     }
 }
 
@@ -117,7 +124,7 @@ pub fn tables(endpoint: &Endpoint, doors: &Doors, certificate: &Certificate, mor
     let (name, Doors { plain, tls }, Certificate { cert, key, .. }) = (endpoint.name, doors, certificate);
     let mut config = format!(
         "[listener.{name}-plain]\nbind = ['{plain}']\nh2c = true\n\
-         [listener.{name}-tls]\nbind = ['{tls}']\n[listener.{name}-tls.tls]\ncertificates = [{{ cert = '{cert}', key = '{key}' }}]\n\
+         [listener.{name}-tls]\nbind = ['{tls}']\nhttp3 = true\n[listener.{name}-tls.tls]\ncertificates = [{{ cert = '{cert}', key = '{key}' }}]\n\
          [[route]]\nname = '{name}'\nmatch = {{ listener = ['{name}-plain', '{name}-tls'] }}\npool = '{name}'\nrequest_trailers = ['X-Sum']\n\
          [pool.{name}]\nendpoints = ['{}']\n{more}\n",
         endpoint.addr

@@ -13,6 +13,7 @@ mod endpoints;
 mod files;
 mod grpc;
 mod h2spec;
+mod http3;
 mod matrix;
 mod prometheus;
 mod scan;

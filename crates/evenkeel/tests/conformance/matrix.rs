@@ -27,7 +27,18 @@ fn clients_that_every_machine_has_get_their_bytes_through() {
 fn every_client_gets_100_megabytes_through() {
     // Less where time is short.
     let megabytes = std::env::var("EVENKEEL_MEGABYTES").ok().map_or(100, |text| text.parse().expect("a number"));
-    let needs = ["nginx", "node", "go", "openssl", "curl", "nghttp", "java", "javac", "conformance-python"];
+    let needs = [
+        "nginx",
+        "node",
+        "go",
+        "openssl",
+        "curl",
+        "nghttp",
+        "java",
+        "javac",
+        "conformance-python",
+        "conformance-quic-go",
+    ];
     if installed(&needs) {
         run("every", megabytes, |_| true);
     }

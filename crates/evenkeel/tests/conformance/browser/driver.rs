@@ -36,8 +36,14 @@ impl Drop for Driver {
 }
 
 pub async fn open(url: &str) -> WebDriver {
+    open_with(url, &[]).await
+}
+
+/// Opens a browser with more arguments.
+pub async fn open_with(url: &str, more: &[&str]) -> WebDriver {
     let mut wanted = DesiredCapabilities::chrome();
-    for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--lang=en"] {
+    let always = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--lang=en"];
+    for argument in always.iter().chain(more) {
         wanted.add_arg(argument).expect("an argument");
     }
     wanted.set_logging_prefs("browser".to_owned(), thirtyfour::LoggingPrefsLogLevel::All).expect("a kind of log");

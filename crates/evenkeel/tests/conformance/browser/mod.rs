@@ -4,7 +4,7 @@
 //! With `EVENKEEL_PICTURES=FOLDER` every look becomes a picture.
 
 mod changes;
-mod driver;
+pub mod driver;
 mod pages;
 mod site;
 
