@@ -13,3 +13,4 @@ mod protective_nginx;
 mod protective_traefik;
 mod traps;
 mod traps_of_envoy;
+mod traps_of_haproxy;

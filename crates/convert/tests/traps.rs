@@ -10,7 +10,7 @@ pub fn converted(text: &str) -> Converted {
 }
 
 /// An HAProxy configuration around lines of a frontend and of a backend.
-fn haproxy(front: &str, back: &str) -> Converted {
+pub fn haproxy(front: &str, back: &str) -> Converted {
     converted(&format!(
         "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
          frontend in\n bind :80\n{front}\n default_backend rest\n\

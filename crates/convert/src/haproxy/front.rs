@@ -71,6 +71,7 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let mut routes = self.routes(&rules, &plain, &secure, ledger);
+        self.pages_of_refusals(&rules, ledger);
         self.responses(&rules, &mut routes, pools, ledger);
         if self.is_tcp && refuses_sessions(&routes, &rules.addresses, ledger) {
             return (Vec::new(), Vec::new());
@@ -265,7 +266,11 @@ impl Front<'_> {
         let (name, addresses) = (item.word(1), &rules.addresses);
         let mut diverted = Rules::default();
         let read = condition(item.from(2), self.acls, &self.context);
-        let viewed = rules.state.view(&read, self.context.maps);
+        let mut viewed = rules.state.view(&read, self.context.maps);
+        // No other spelling of a host may pass by a backend that refuses.
+        if self.behind(item).any(|behind| behind != name && self.refuses_requests(behind)) {
+            viewed = viewed.with_exact_hosts();
+        }
         if name.contains('%') {
             return self.by_value(item, &viewed, rules, routes, ledger);
         }
@@ -364,8 +369,20 @@ impl Front<'_> {
         diverted
     }
 
+    /// Names of the backends for requests that a `use_backend` is not for.
+    fn behind(&self, item: &Item) -> impl Iterator<Item = &str> {
+        let choices = self.items.iter().filter(|other| other.word(0) == "use_backend");
+        let later = choices.skip_while(move |other| other.line != item.line).skip(1).map(|other| other.word(1));
+        later.chain(self.default().map(|(name, _)| name))
+    }
+
     /// True if a backend refuses requests itself, or has no pool.
     fn refuses(&self, name: &str) -> bool {
+        self.backends.get(name).is_some_and(|b| !b.has_pool) || self.refuses_requests(name)
+    }
+
+    /// True if rules of a backend refuse or answer requests. A name of a value stands for each backend.
+    fn refuses_requests(&self, name: &str) -> bool {
         let refuses = |rules: &Rules| {
             rules.finals.iter().any(|rule| matches!(rule.action, Action::Respond(_)))
                 || !rules.addresses.is_empty()
@@ -373,7 +390,10 @@ impl Front<'_> {
                     [key!("access"), key!("basic_auth"), key!("limits")].iter().any(|key| filter.set.has(*key))
                 })
         };
-        self.backends.get(name).is_some_and(|b| !b.has_pool) || self.rules_of.get(name).is_some_and(refuses)
+        match name.contains('%') {
+            true => self.rules_of.values().any(refuses),
+            false => self.rules_of.get(name).is_some_and(refuses),
+        }
     }
 
     /// Changes of the fields of responses: in the pools, which evenkeel's own responses do not come from, or in the routes
@@ -385,20 +405,25 @@ impl Front<'_> {
             let own = self.own_pool.as_ref() == Some(&pool_name) && backend.proxy.is_front();
             let Some(of_backend) = self.rules_of.get(name).or(own.then_some(&none)) else { continue };
             let Some(pool) = pools.iter_mut().find(|pool| pool.name == pool_name) else { continue };
-            if !pool.set.has(key!("response_headers")) {
+            let is_shared = self.shared.contains(name);
+            // Each frontend leaves variables with other values.
+            let depends = is_shared && backend.proxy.responses_read_variables("http-response");
+            if !pool.set.has(key!("response_headers")) && !depends {
                 of_backend.responses.iter().for_each(|(_, edit)| {
                     append(&mut pool.set, key!("response_headers.edits"), edit.clone());
                 });
             }
-            if !self.shared.contains(name) {
+            if !is_shared {
                 rules.responses.iter().for_each(|(_, edit)| {
                     append(&mut pool.set, key!("response_headers.edits"), edit.clone());
                 });
                 continue;
             }
             let leads = |route: &&mut Route| matches!(&route.action, Action::Pool(pool) if *pool == pool_name);
+            let of_backend = of_backend.responses.iter().filter(|_| depends);
+            let all: Vec<_> = of_backend.chain(&rules.responses).collect();
             for route in routes.iter_mut().filter(leads) {
-                for (line, edit) in &rules.responses {
+                for (line, edit) in &all {
                     append(&mut route.set, key!("response_headers.edits"), edit.clone());
                     let reason = "evenkeel's own errors get the change, too, as other frontends share the pool";
                     ledger.changes(*line, reason, "nothing, unless clients depend on it");
@@ -468,6 +493,32 @@ impl Front<'_> {
         routes.extend(own);
     }
 
+    /// Notes refusals that become filters of routes with a page for their status: pages of a backend, or of a response.
+    fn pages_of_refusals(&self, rules: &Rules, ledger: &mut Ledger) {
+        let of_finals = |rules: &Rules, status: u64| {
+            let pages = rules.finals.iter().filter_map(|rule| rule.set.get(key!("error_pages")));
+            pages.flat_map(pages::statuses).any(|other| other == status)
+        };
+        let backends = || self.rules_of.iter().filter_map(|(name, rules)| Some((self.backends.get(name)?, rules)));
+        let mut note = |line| {
+            let reason =
+                "its refusals have the error page of a backend or of another rule, which they do not have in HAProxy";
+            ledger.changes(line, reason, "nothing, unless clients depend on it");
+        };
+        for (line, status) in refusals(rules) {
+            let differs = |(backend, rules): (&Backend<'_>, &Rules)| {
+                let page = backend.pages.get(&status);
+                page.is_some() && page != self.pages.get(&status) || of_finals(rules, status)
+            };
+            if of_finals(rules, status) || backends().any(differs) {
+                note(line);
+            }
+        }
+        for (_, rules) in backends() {
+            refusals(rules).filter(|(_, status)| of_finals(rules, *status)).for_each(|(line, _)| note(line));
+        }
+    }
+
     /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
@@ -504,6 +555,16 @@ const RESPONSE_EDITS: [KeyOf<plan::Route>; 4] = [
 
 fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
     plain.iter().chain(secure).cloned().collect()
+}
+
+/// Lines of rules that become filters that refuse, each with its status.
+fn refusals(rules: &Rules) -> impl Iterator<Item = (Line, u64)> {
+    let of_lists = rules.addresses.iter().filter(|rule| !rule.lets_in).map(|rule| (rule.line, rule.status));
+    let of_filters = rules.filters.iter().flat_map(|filter| {
+        let kinds = [(key!("access"), 403), (key!("basic_auth"), 401), (key!("limits"), 429)];
+        kinds.into_iter().filter(|(key, _)| filter.set.has(*key)).map(|(_, status)| (filter.line, status))
+    });
+    of_lists.chain(of_filters)
 }
 
 /// Settings with the address lists of these rules.

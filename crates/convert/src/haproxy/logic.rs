@@ -127,6 +127,14 @@ impl Expr {
         }
     }
 
+    /// The formula with hosts that are compared as in HAProxy, negated or not.
+    pub fn with_exact_hosts(&self) -> Expr {
+        self.map(&|atom| match atom {
+            Atom::Host(test) => Cond::new(Key::Header("Host".to_string()), test.exact()).into(),
+            atom => atom.clone().into(),
+        })
+    }
+
     /// The formula with these tests unknown where they are not negated.
     pub fn doubted(&self, which: &dyn Fn(&Atom) -> bool, reason: &str, negated: bool) -> Expr {
         let each = |all: &[Expr]| all.iter().map(|one| one.doubted(which, reason, negated)).collect::<Vec<_>>();

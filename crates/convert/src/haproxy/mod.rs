@@ -67,6 +67,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let has_scripts = sections.iter().flat_map(|s| &s.items).any(|item| item.words.iter().any(is_script));
     let mut state = State::default();
     state.has_scripts = has_scripts;
+    state.set_behind = proxies.iter().filter(|proxy| !proxy.is_front()).flat_map(rules::variables).collect();
     let world = World {
         userlists: &process.userlists,
         caches: &process.caches,
@@ -326,7 +327,9 @@ impl Proxy<'_> {
             }
             return;
         }
-        let rules = self.rules(world, world.state.clone(), ledger);
+        let mut state = world.state.clone();
+        state.captures = self.captures();
+        let rules = self.rules(world, state, ledger);
         let mut front = Front {
             name: &self.section.name,
             line: self.section.line,

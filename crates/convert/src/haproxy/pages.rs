@@ -80,3 +80,17 @@ pub(super) fn value(pages: &Pages) -> Value {
     });
     Value::List(each.collect())
 }
+
+/// Statuses of `error_pages`.
+pub(super) fn statuses(pages: &Value) -> Vec<u64> {
+    let of_list = |list: &Value| match list {
+        Value::List(all) => all.clone(),
+        other => vec![other.clone()],
+    };
+    let of_page = |page: &Value| match page {
+        Value::Table(page) => page.get("status").map(of_list).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let number = |status: Value| if let Value::Int(status) = status { Some(status) } else { None };
+    of_list(pages).iter().flat_map(of_page).filter_map(number).collect()
+}

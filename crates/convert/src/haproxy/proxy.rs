@@ -83,6 +83,7 @@ impl Proxy<'_> {
             items: &self.items,
             section: &self.section.name,
             is_front: self.is_front(),
+            keeps_ends: self.responses_read_variables("http-after-response"),
             acls: &self.acls,
             context: &context,
             tables: world.tables,
@@ -98,6 +99,23 @@ impl Proxy<'_> {
             ledger.carried(item.line);
         }
         rules
+    }
+
+    /// True if rules of this kind on responses read variables.
+    pub fn responses_read_variables(&self, kind: &str) -> bool {
+        let reads = |item: &Item| item.word(0) == kind && item.words.iter().any(|word| word.contains("var("));
+        self.items.iter().any(|item| reads(item))
+    }
+
+    /// True if `capture.req.uri` has a value in rules of backends: a log of requests asks for it, or a sample of a rule.
+    pub fn captures(&self) -> bool {
+        let samples =
+            ["%[req.", "%[hdr", "%[fhdr", "%[path", "%[url", "%[query", "%[method", "%[capture.req", "%[base"];
+        let asks = |word: &String| samples.iter().any(|sample| word.contains(sample));
+        self.items.iter().any(|item| {
+            let is_log = item.word(0) == "option" && matches!(item.word(1), "httplog" | "httpslog");
+            is_log || item.words.iter().any(asks)
+        })
     }
 
     /// Returns the port of a listen section with a single address. Servers without a port use it.

@@ -114,7 +114,7 @@ fn convert(text: &str, converter: &str, context: &Context<'_>) -> Result<String,
     };
     let function = match name {
         "lower" | "upper" => name.to_string(),
-        "last" => "field(-1,',')".to_string(),
+        "last" => "field(-1,',')|trim".to_string(),
         "host_only" => "before(:)".to_string(),
         "url_dec" => "url_decode".to_string(),
         "url_enc" => "url_encode".to_string(),

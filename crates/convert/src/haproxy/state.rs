@@ -6,7 +6,7 @@ use super::criteria::Atom;
 use super::logic::Expr;
 use crate::model::{Cond, Draft, Key, Maps, Test};
 use evenkeel_config::plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Value that a rule gives to a field or a variable.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,18 @@ pub(super) enum Source {
     Text(String),
     /// Text with variables of the request as the client sent it.
     Template(String),
+    /// The variable is removed.
+    Removed,
     Unknown,
+}
+
+/// A rule that sets or removes a variable.
+#[derive(Clone, Debug)]
+struct Assignment {
+    on: Expr,
+    value: Source,
+    /// Requests that the rules before it ended. Their responses see the variable as it was before.
+    ended: Expr,
 }
 
 /// Effect of a rule on the lines of a field.
@@ -44,17 +55,23 @@ pub(super) enum PathChange {
 pub(super) struct State {
     /// Requests for which the rules of the section have ended.
     pub stopped: Expr,
+    /// Requests that rules so far refused or answered.
+    pub ended: Expr,
     /// Requests that an `allow` of client addresses took out. Address lists of routes know of them.
     pub allowed_clients: Expr,
     fields: BTreeMap<String, Vec<(Expr, Change)>>,
     pub paths: Vec<(Expr, PathChange)>,
-    vars: BTreeMap<String, Vec<(Expr, Source)>>,
+    vars: BTreeMap<String, Vec<Assignment>>,
     /// Conditions of rules that change the method, the query or the client's address.
     pub methods: Expr,
     pub queries: Expr,
     pub clients: Expr,
     /// True if scripts or agents may set variables.
     pub has_scripts: bool,
+    /// Variables that rules of backends set, which rules on responses of frontends read.
+    pub set_behind: BTreeSet<String>,
+    /// True if the frontend keeps the line of the request for its rules and its log.
+    pub captures: bool,
 }
 
 impl Default for State {
@@ -62,6 +79,7 @@ impl Default for State {
         let never = || Expr::Const(false);
         State {
             stopped: never(),
+            ended: never(),
             allowed_clients: never(),
             fields: BTreeMap::new(),
             paths: Vec::new(),
@@ -70,6 +88,8 @@ impl Default for State {
             queries: never(),
             clients: never(),
             has_scripts: false,
+            set_behind: BTreeSet::new(),
+            captures: true,
         }
     }
 }
@@ -79,7 +99,11 @@ const CHANGED: &str = "a rule before it changes what it asks for";
 impl State {
     /// The state in which the rules of a backend begin.
     pub fn of_backend(&self) -> State {
-        State { stopped: Expr::Const(false), allowed_clients: Expr::Const(false), ..self.clone() }
+        let never = || Expr::Const(false);
+        let mut vars = self.vars.clone();
+        vars.values_mut().flatten().for_each(|assignment| assignment.ended = never());
+        let set_behind = BTreeSet::new();
+        State { stopped: never(), ended: never(), allowed_clients: never(), vars, set_behind, ..self.clone() }
     }
 
     pub fn change_field(&mut self, name: &str, on: Expr, change: Change) {
@@ -97,11 +121,8 @@ impl State {
     }
 
     pub fn set_var(&mut self, name: &str, on: Expr, value: Source) {
-        self.vars.entry(name.to_string()).or_default().push((on, value));
-    }
-
-    pub fn unset_var(&mut self, name: &str) {
-        self.vars.remove(name);
+        let ended = self.ended.clone();
+        self.vars.entry(name.to_string()).or_default().push(Assignment { on, value, ended });
     }
 
     pub fn is_changed(&self, name: &str) -> bool {
@@ -111,15 +132,15 @@ impl State {
     /// The text of a variable that has the same value for every request, with variables of evenkeel.
     pub fn variable(&self, name: &str) -> Option<String> {
         match self.vars.get(name)?.as_slice() {
-            [(Expr::Const(true), Source::Text(text))] => Some(crate::model::braced(text)),
-            [(Expr::Const(true), Source::Template(text))] => Some(text.clone()),
+            [Assignment { on: Expr::Const(true), value: Source::Text(text), .. }] => Some(crate::model::braced(text)),
+            [Assignment { on: Expr::Const(true), value: Source::Template(text), .. }] => Some(text.clone()),
             _ => None,
         }
     }
 
     /// True if every request sets a variable before it is read.
     fn is_fixed(&self, name: &str) -> bool {
-        self.vars.get(name).and_then(|changes| changes.first()).is_some_and(|(on, _)| *on == Expr::Const(true))
+        self.vars.get(name).and_then(|all| all.first()).is_some_and(|first| first.on == Expr::Const(true))
     }
 
     /// True if a text with variables reads a part of the request that a rule has changed.
@@ -155,22 +176,40 @@ impl State {
         condition.map(&|atom| self.view_atom(atom, maps))
     }
 
+    /// A condition of a rule on responses, which reads variables of requests that other rules may have ended.
+    pub fn view_of_response(&self, condition: &Expr, maps: &Maps) -> Expr {
+        condition.map(&|atom| match atom {
+            Atom::Var(name, _) if self.set_behind.contains(name) => {
+                Expr::unknown("rules of a backend set the variable")
+            }
+            Atom::Var(name, test) => self.view_var(name, test, true, maps),
+            atom => self.view_atom(atom, maps),
+        })
+    }
+
+    fn view_var(&self, name: &str, test: &Test, of_response: bool, maps: &Maps) -> Expr {
+        if self.has_scripts && !self.vars.contains_key(name) {
+            return Expr::unknown("scripts and agents set variables");
+        }
+        // Earlier requests of the connection, or others, may have set it.
+        if ["sess.", "proc."].iter().any(|of| name.starts_with(of)) && !self.is_fixed(name) {
+            return Expr::unknown("other requests set the variable");
+        }
+        let changes = self.vars.get(name).into_iter().flatten();
+        changes.fold(Expr::Const(false), |before, Assignment { on, value, ended }| {
+            // A sample without a value leaves the variable as it is.
+            let on = on.clone().and(value.is_there(maps));
+            let on = if of_response { on.and(ended.clone().not()) } else { on };
+            choose(&on, value_is(value, test, maps), before)
+        })
+    }
+
     fn view_atom(&self, atom: &Atom, maps: &Maps) -> Expr {
         let plain = || Expr::from(atom.clone());
         let unless =
             |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
         match atom {
-            Atom::Var(name, _) if self.has_scripts && !self.vars.contains_key(name) => {
-                Expr::unknown("scripts and agents set variables")
-            }
-            // Earlier requests of the connection, or others, may have set it.
-            Atom::Var(name, _) if ["sess.", "proc."].iter().any(|of| name.starts_with(of)) && !self.is_fixed(name) => {
-                Expr::unknown("other requests set the variable")
-            }
-            Atom::Var(name, test) => {
-                let changes = self.vars.get(name).into_iter().flatten();
-                changes.fold(Expr::Const(false), |before, (on, value)| choose(on, value_is(value, test, maps), before))
-            }
+            Atom::Var(name, test) => self.view_var(name, test, false, maps),
             Atom::Is(Cond { key: Key::Path, test, .. }) => {
                 self.paths.iter().fold(plain(), |before, (on, change)| choose(on, path_is(change, test), before))
             }
@@ -215,9 +254,35 @@ fn known(verdict: Option<bool>) -> Expr {
     verdict.map_or_else(|| Expr::unknown(CHANGED), Expr::Const)
 }
 
+impl Source {
+    /// True for requests that the value can be made of: others do not have the field, or no row of the map.
+    fn is_there(&self, maps: &Maps) -> Expr {
+        let Source::Template(text) = self else { return Expr::Const(true) };
+        let is = |key: Key| Expr::from(Cond::new(key, Test::Present));
+        let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+        let (variable, functions) = inner.split_once('|').unwrap_or((inner, ""));
+        let is_whole = !inner.contains(['{', '}']) && functions.split('|').all(|function| WHOLE.contains(&function));
+        match variable.split_once('.') {
+            _ if !is_whole => is(Key::Map(map_of(text, maps))),
+            Some(("header", name)) if name.eq_ignore_ascii_case("host") => Expr::Const(true),
+            Some(("header", name)) => is(Key::Header(name.to_string())),
+            Some(("cookie", name)) => is(Key::Cookie(name.to_string())),
+            Some(("query", name)) => is(Key::Query(name.to_string())),
+            Some(("map", name)) => is(Key::Map(name.to_string())),
+            _ => Expr::Const(true),
+        }
+    }
+}
+
+/// Functions that have a value for each value, even if it is empty.
+const WHOLE: [&str; 5] = ["", "lower", "upper", "field(-1,',')", "trim"];
+
 fn value_is(value: &Source, test: &Test, maps: &Maps) -> Expr {
     match value {
         Source::Text(text) => known(takes(test, text)),
+        Source::Removed => Expr::Const(false),
+        // It is only set if there is a value.
+        Source::Template(_) if *test == Test::Present => Expr::Const(true),
         Source::Unknown => Expr::unknown(CHANGED),
         Source::Template(from) => {
             let cond = Cond::new(Key::Map(map_of(from, maps)), test.clone());

@@ -169,6 +169,7 @@ fn attempt(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> O
         ask.fields.extend(extra(text, endpoints, id, seed));
         (grammar.ask)(&mut ask, id);
         let listener = id % there.listens.len();
+        let there_at = there.listens[listener];
         let sides = [&there, &here].map(|placed| {
             let ask = placed_ask(&ask, placed.listens[listener]);
             let answer = answer(placed.listens[listener], &ask, id);
@@ -176,7 +177,7 @@ fn attempt(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> O
         });
         let [mut there, mut here] = sides;
         // Before differences are taken away, which could hide it.
-        let opened = is_opened(&there, &here);
+        let opened = is_opened(&there, &here) && !is_served_without_question(&ask, there_at, id, endpoints);
         (grammar.settle)(&ask, &mut there, &mut here);
         let Some(what) = opened
             .then(|| "is refused there and reaches an endpoint here".to_string())
@@ -227,6 +228,14 @@ fn extra(text: &str, endpoints: &Endpoints, id: usize, seed: u64) -> Vec<(String
         fields.push(field("Authorization", "Basic dTpw".into()));
     }
     fields
+}
+
+/// True for a lone question mark, without which the original serves the request. evenkeel takes both for the same request.
+fn is_served_without_question(ask: &Ask, to: SocketAddr, id: usize, endpoints: &Endpoints) -> bool {
+    let Some(target) = ask.target.strip_suffix('?') else { return false };
+    let ask = Ask { target: target.to_string(), ..placed_ask(ask, to) };
+    let answer = answer(to, &ask, id);
+    answer.is_ok() && endpoints.take(id).is_some()
 }
 
 /// A request as it is sent to an address: `@P@` in its host stands for the port.

@@ -1,7 +1,7 @@
 //! A client that sends one request on a connection, byte by byte as it is given, and reads the response.
 
 use evenkeel_convert::{Answer, Ask};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ pub fn answer(addr: SocketAddr, ask: &Ask, id: usize) -> Result<Answer, String> 
         }
         Ok(bytes)
     };
-    let bytes = exchange().map_err(|error: std::io::Error| error.to_string())?;
+    let is_late = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    // A busy machine may delay either side.
+    let bytes = exchange().or_else(|error| if is_late(&error) { exchange() } else { Err(error) });
+    let bytes = bytes.map_err(|error| error.to_string())?;
     Answer::read(&bytes).ok_or_else(|| format!("no response: {}", String::from_utf8_lossy(&bytes)))
 }

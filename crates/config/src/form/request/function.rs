@@ -18,6 +18,8 @@ const NUMBER_MAX: i32 = 100;
 pub enum Function {
     Lower,
     Upper,
+    /// The value without spaces and tabs at its ends.
+    Trim,
     /// Text before the first occurrence of a text; the whole value if it has none.
     Before(Arc<str>),
     /// Text behind the first occurrence of a text; empty if the value has none.
@@ -60,6 +62,7 @@ struct Row {
 const FUNCTIONS: &[Row] = &[
     Row { name: "lower", example: "lower", arguments: Arguments::None, of: |_, _, _| Function::Lower },
     Row { name: "upper", example: "upper", arguments: Arguments::None, of: |_, _, _| Function::Upper },
+    Row { name: "trim", example: "trim", arguments: Arguments::None, of: |_, _, _| Function::Trim },
     Row { name: "before", example: "before(,)", arguments: Arguments::Text, of: |_, text, _| Function::Before(text) },
     Row { name: "after", example: "after(:)", arguments: Arguments::Text, of: |_, text, _| Function::After(text) },
     Row {
@@ -98,6 +101,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("urlencode", "url_encode"),
     ("tolower", "lower"),
     ("lowercase", "lower"),
+    ("strip", "trim"),
     ("toupper", "upper"),
     ("uppercase", "upper"),
     ("regsub", "replace"),
@@ -216,6 +220,7 @@ impl Function {
         match self {
             Function::Lower => out[at..].make_ascii_lowercase(),
             Function::Upper => out[at..].make_ascii_uppercase(),
+            Function::Trim => keep(out, at, trimmed),
             Function::Before(text) => {
                 let len = find(value, text.as_bytes()).unwrap_or(value.len());
                 out.truncate(at + len);
@@ -263,6 +268,13 @@ fn keep(out: &mut Vec<u8>, at: usize, part: impl FnOnce(&[u8]) -> std::ops::Rang
     let part = part(&out[at..]);
     out.truncate(at + part.end);
     out.drain(at..at + part.start);
+}
+
+/// Range of the value without spaces and tabs at its ends.
+fn trimmed(value: &[u8]) -> std::ops::Range<usize> {
+    let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t');
+    let from = value.iter().position(is_text).unwrap_or(value.len());
+    from..value.iter().rposition(is_text).map_or(from, |last| last + 1)
 }
 
 /// Range of a word; empty if there are not as many.
@@ -373,6 +385,8 @@ mod tests {
         for (functions, value, changed) in [
             ("lower", "A-b", "a-b"),
             ("upper", "A-b\u{e4}", "A-B\u{e4}"),
+            ("trim", " \ta b\t", "a b"),
+            ("trim", " \t", ""),
             ("before(,)", "10.0.0.1, 10.0.0.2", "10.0.0.1"),
             ("before(,)", "10.0.0.1", "10.0.0.1"),
             ("after(:)", "a:b:c", "b:c"),

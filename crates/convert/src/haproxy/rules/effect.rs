@@ -95,6 +95,8 @@ pub(crate) struct Scope<'s> {
     pub section: &'s str,
     /// True if a listener may have the limits.
     pub is_front: bool,
+    /// True if rules on all responses read variables, so that they depend on the rule that ended a request.
+    pub keeps_ends: bool,
     pub acls: &'s Acls,
     pub context: &'s Context<'s>,
     pub tables: &'s StickTables,

@@ -3,6 +3,7 @@
 use super::effect::{Edit, Filter, Rules, Scope, filter};
 use super::sample;
 use crate::expression::{foreign, whole};
+use crate::haproxy::acl::is_of_field;
 use crate::haproxy::criteria::{self, Atom};
 use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::{Conj, Expr};
@@ -206,10 +207,15 @@ fn edits(
         }
         () => (condition.viewed.clone(), true),
     };
-    let conjs = match verb {
-        "add-header" => expr.apart(maps),
-        _ => expr.alternatives(maps),
+    // A request that fulfils several alternatives must get such a change once.
+    let is_once = verb == "add-header" || reads_itself(name, &change);
+    let is_own = |atom: &Atom| is_of_field(atom, name) && !matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
+    let (expr, splits) = match is_once && expr.has(&is_own) {
+        // An alternative would see the change of another alternative.
+        true if !expr.alternatives(maps).is_ok_and(|all| all.len() < 2) => (condition.viewed.clone(), true),
+        _ => (expr, splits),
     };
+    let conjs = if is_once { expr.apart(maps) } else { expr.alternatives(maps) };
     match conjs {
         Ok(conjs) if conjs.iter().all(Conj::is_plain) => {
             ledger.carried(item.line);
@@ -226,6 +232,20 @@ fn edits(
             withheld(item, verb, name, &reason, condition, scope, rules, ledger);
         }
     }
+}
+
+/// True if a change writes a field with the value that the field has.
+fn reads_itself(name: &str, change: &Entries) -> bool {
+    let name = format!("{{header.{}", name.to_ascii_lowercase());
+    let reads = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        text.split(&name).skip(1).any(|rest| rest.starts_with(['}', '|']))
+    };
+    let is = |(_, value): (&str, &Value)| match value {
+        Value::Table(fields) => fields.iter().any(|(_, value)| matches!(value, Value::Text(text) if reads(text))),
+        _ => false,
+    };
+    change.iter().any(is)
 }
 
 /// True if a condition means the same in an edit: it reads fields as they are by then, and nothing else that has changed.
@@ -386,7 +406,7 @@ fn when(tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Result<Option<Entr
             }
             (text, _) if text.starts_with("var(") => {
                 let read = criteria::read(words, scope.context);
-                let read = rules.state.view(&if negated { read.not() } else { read }, scope.context.maps);
+                let read = rules.state.view_of_response(&if negated { read.not() } else { read }, scope.context.maps);
                 let conjs = read.alternatives(scope.context.maps)?;
                 match conjs.as_slice() {
                     [] => return Ok(None),

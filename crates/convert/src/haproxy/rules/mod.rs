@@ -24,6 +24,7 @@ use super::acl::condition;
 use super::criteria::{Atom, STATE};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
+use super::proxy::Proxy;
 use super::state::{Source, State};
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
@@ -57,8 +58,10 @@ pub(super) fn trackers(items: &[&Item], scope: &mut Scope<'_>, ledger: &mut Ledg
 /// Reads the rules of a section, which begin in this state.
 pub(super) fn read(items: &[&Item], scope: &Scope<'_>, state: State, ledger: &mut Ledger) -> Rules {
     let mut rules = Rules { state, ..Rules::default() };
-    // HAProxy tries rules for connections first, then `monitor-uri`, then `http-request`, and `redirect` last.
+    // HAProxy tries rules for connections first, then `monitor-uri`, then `http-request`, and `redirect` last. Responses come
+    // behind all of them.
     let rank = |item: &&&Item| match (item.word(0), stage(item)) {
+        ("http-response" | "http-after-response" | "tcp-response" | "rspadd" | "rspdel" | "rspidel", _) => 6,
         ("monitor-uri", _) => 3,
         ("redirect", _) => 5,
         (_, Some(Stage::Connection)) => 0,
@@ -83,6 +86,12 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, state: State, ledger: &mu
         exception.settle(ledger);
     }
     rules
+}
+
+/// True for rules that end a request, or may end it.
+fn ends(name: &str) -> bool {
+    let may = name.starts_with("lua.") || name == "use-service";
+    may || is_refusal(name) || matches!(name, "auth" | "redirect" | "monitor-uri")
 }
 
 fn is_refusal(name: &str) -> bool {
@@ -148,7 +157,12 @@ fn parts(item: &Item) -> Option<(&[String], &[String])> {
 fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<Exception>, ledger: &mut Ledger) {
     let Some((words, tail)) = parts(item) else { return };
     let name = words[0].as_str();
-    if ["set-var", "unset-var", "do-resolve("].iter().any(|start| name.starts_with(start)) {
+    if !scope.is_front && !rules.state.captures && words.iter().any(|word| word.contains("%[capture.req.")) {
+        let reason =
+            "samples of `capture.req` have no value there, as the frontend does not keep the line of the request";
+        ledger.changes(item.line, reason, "nothing, if the URL is meant");
+    }
+    if SETS.iter().any(|start| name.starts_with(start)) {
         return variable(item, words, tail, scope, rules, ledger);
     }
     if super::known::fate("", &item.words).is_some() || name.starts_with("track-sc") {
@@ -209,21 +223,36 @@ fn viewed(item: &Item, tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Con
     }
 }
 
+/// Name of the variable in `set-var(NAME)`, without conditions for setting it.
+fn named(word: &str) -> Option<&str> {
+    let name = word.split_once('(').map(|(_, rest)| rest.split_once(')').map_or(rest, |(name, _)| name))?;
+    name.split(',').next()
+}
+
+/// Names of the variables that rules of a section set.
+pub(super) fn variables(proxy: &Proxy<'_>) -> Vec<String> {
+    let words = proxy.items.iter().flat_map(|item| &item.words);
+    let sets = words.filter(|word| SETS.iter().any(|start| word.starts_with(start)));
+    sets.filter_map(|word| named(word)).map(str::to_string).collect()
+}
+
+/// Beginnings of rules that change variables.
+const SETS: [&str; 3] = ["set-var", "unset-var", "do-resolve("];
+
 /// `set-var`.
 fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
-    let Some((name, _)) = words[0].split_once('(').map(|(_, rest)| rest.split_once(')').unwrap_or((rest, ""))) else {
-        return;
-    };
-    let name = name.split(',').next().unwrap_or_default();
+    let Some(name) = named(&words[0]) else { return };
     if !matches!(item.word(0), "http-request" | "tcp-request") {
+        rules.state.set_var(name, Expr::unknown("a rule on responses sets the variable"), Source::Unknown);
         return ledger.changes(
             item.line,
             "variables of responses are not available",
             "write the value where it is used",
         );
     }
+    let on = viewed(item, tail, scope, rules).viewed;
     if words[0].starts_with("unset") {
-        rules.state.unset_var(name);
+        rules.state.set_var(name, on, Source::Removed);
         return ledger.carried(item.line);
     }
     let text = words[1..].join(" ");
@@ -234,12 +263,11 @@ fn variable(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, r
             Source::Text(rest.trim_end_matches(')').to_string())
         }
         _ if is_address => Source::Unknown,
-        _ => match super::samples::expression(&text, scope.context, &of_variable) {
+        _ => match super::samples::expression(&sample::last_of_field(&text), scope.context, &of_variable) {
             Ok(text) if !rules.state.is_stale(&text, scope.context.maps) => Source::Template(text),
             _ => Source::Unknown,
         },
     };
-    let on = viewed(item, tail, scope, rules).viewed;
     match value {
         Source::Unknown => ledger.changes(
             item.line,
@@ -291,6 +319,11 @@ fn request(
     let condition = viewed(item, tail, scope, rules);
     if condition.viewed == Expr::Const(false) {
         return ledger.dropped(item.line, "its condition never holds");
+    }
+    if scope.keeps_ends && ends(name) {
+        let is_page = (name == "monitor-uri").then(|| Cond::one_of(Key::Path, [item.word(1)]).into());
+        let on = is_page.unwrap_or_else(|| condition.viewed.clone());
+        rules.state.ended = rules.state.ended.clone().or(on);
     }
     match name {
         "allow" | "accept" => return allow(item, &condition.viewed, rules, scope, exceptions, ledger),

@@ -78,7 +78,7 @@ fn unchanged(text: &str, sample: &str, context: &Context<'_>, state: &State) -> 
 }
 
 /// The sample of a field with a converter for its last element, as `hdr` has it in a value.
-fn last_of_field(sample: &str) -> String {
+pub(crate) fn last_of_field(sample: &str) -> String {
     let bare = sample.strip_prefix("req.").unwrap_or(sample);
     let (name, rest) = bare.split_once(')').unwrap_or((bare, ""));
     let is_list = name.starts_with("hdr(") && !name.contains(',') && !name.eq_ignore_ascii_case("hdr(host");
@@ -102,7 +102,7 @@ mod tests {
             ("a %ci:%cp b", "a {client.ip}:{client.port} b"),
             ("max-age={1} 5%%", "max-age={{1}} 5%"),
             ("https://%[hdr(host)]%[capture.req.uri]", "https://{header.Host}{request_uri}"),
-            ("%[req.hdr(X-A),lower]", "{header.X-A|field(-1,',')|lower}"),
+            ("%[req.hdr(X-A),lower]", "{header.X-A|field(-1,',')|trim|lower}"),
             ("%[path,field(2,/)]", "{path|field(2,/)}"),
         ] {
             assert_eq!(read(value), Ok(text.to_string()), "{value}");

@@ -56,7 +56,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         && answer.body == "See Location."
     {
         answer.body.clear();
-        answer.fields.retain(|(name, _)| name != "content-type");
+        answer.fields.retain(|(name, _)| name != "content-type" && name != "cache-control");
     }
     let choice = |side: &Side| {
         let status = side.answer.as_ref().ok().map(|answer| answer.status);
