@@ -225,7 +225,7 @@ impl UdpListener {
         let mut flow = Flow::new(place, now);
         if let Some(id) = quic_id::of(state.received.bytes(slot)) {
             let mut pools = target_of(&rules).into_iter().flat_map(Target::pools);
-            flow.named = pools.find_map(|pool| Some((pool.name.clone(), pool.of_quic_id(id)?)));
+            flow.named = pools.find_map(|pool| Some((pool.name.clone(), pool.endpoints.of_quic_id(id)?)));
         }
         Ok(state.flows.insert(key, flow, now))
     }

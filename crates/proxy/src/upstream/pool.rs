@@ -16,6 +16,7 @@ use evenkeel_net::tls::towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct WorkerPool {
 /// its slot is reused.
 pub struct Endpoints {
     slots: RefCell<Vec<Option<Rc<Endpoint>>>>,
+    /// Server ids in connection ids of QUIC, the longest first.
+    quic_ids: RefCell<Vec<(Arc<[u8]>, Slot)>>,
     /// Set while an endpoint has connections.
     pub mark: Rc<Mark>,
 }
@@ -132,7 +135,7 @@ impl Drop for Endpoint {
 impl Endpoints {
     /// An empty table. `marked` are the pools that the worker's sweep visits.
     pub fn new(marked: &Rc<Marked>) -> Endpoints {
-        Endpoints { slots: RefCell::default(), mark: Mark::new(marked) }
+        Endpoints { slots: RefCell::default(), quic_ids: RefCell::default(), mark: Mark::new(marked) }
     }
 
     /// The endpoint in a slot that the pool's balancer has picked.
@@ -146,11 +149,10 @@ impl Endpoints {
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
     }
 
-    /// Index of the slot of the endpoint whose server id begins `id`, a connection id of QUIC without its first byte.
-    fn of_quic_id(&self, id: &[u8]) -> Option<usize> {
-        let slots = self.slots.borrow();
-        let names = |endpoint: &Endpoint| endpoint.own.quic_id.as_ref().is_some_and(|own| id.starts_with(own));
-        slots.iter().position(|endpoint| endpoint.as_deref().is_some_and(names))
+    /// Slot of the endpoint whose server id begins `id`, a connection id of QUIC without its first byte.
+    pub fn of_quic_id(&self, id: &[u8]) -> Option<Slot> {
+        let ids = self.quic_ids.borrow();
+        ids.iter().find(|(own, _)| id.starts_with(own)).map(|(_, slot)| *slot)
     }
 
     /// True if this endpoint is in the slot.
@@ -161,6 +163,10 @@ impl Endpoints {
     /// Replaces the endpoints. An endpoint that stays at its address is kept with its connections. Returns the removed
     /// endpoints.
     pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
+        let id_of = |(slot, endpoint): &(Slot, Endpoint)| Some((endpoint.own.quic_id.clone()?, *slot));
+        let mut ids: Vec<_> = new.iter().filter_map(id_of).collect();
+        ids.sort_by_key(|(id, _)| Reverse(id.len()));
+        self.quic_ids.replace(ids);
         let mut slots = self.slots.borrow_mut();
         let before = slots.clone();
         let mut stays = vec![false; before.len()];
@@ -201,17 +207,6 @@ impl Endpoints {
 }
 
 impl WorkerPool {
-    /// Slot of the endpoint whose server id begins `id`, a connection id of QUIC without its first byte.
-    pub fn of_quic_id(&self, id: &[u8]) -> Option<Slot> {
-        let index = self.endpoints.of_quic_id(id)?;
-        let balancer = self.balancer.borrow();
-        let set = balancer.set();
-        let tiers = set.members().iter().chain(set.overflow().iter().flat_map(|tier| tier.members()));
-        // Endpoints that get no new requests keep their clients.
-        let mut slots = tiers.map(|member| member.slot).chain(set.excluded().iter().map(|(slot, ..)| *slot));
-        slots.find(|slot| slot.index() == index)
-    }
-
     /// Creates a pool that is new to the worker, or has a new algorithm.
     pub fn new(
         rules: PoolRules,

@@ -126,7 +126,8 @@ async fn a_copy_has_what_the_endpoint_gets_between_any_protocols() {
                 }
             }
             assert_eq!((dropped(&proxy), shadow(&proxy, |pool| pool.mirrors.failed.get())), ([0; 5], 0));
-            assert_eq!(proxy.ended(200), n, "copies are no requests of the route");
+            // Of three clients, two are at the first listener.
+            assert_eq!(proxy.ended(200), n / 3 * 2, "copies are no requests of the route");
         }
     }
     assert!(shadow1.seen().iter().all(|seen| seen.field("x-evenkeel-mirror") == Some("1")));

@@ -155,4 +155,6 @@ async fn a_reload_changes_a_socket_between_flows_and_http3() {
         proxy.reload(&flows).expect("a good configuration");
         assert_eq!(client.closed().await, Some(NoError as u64), "{round}");
     }
+    // Flows have no end of their own.
+    proxy.stop();
 }

@@ -1,6 +1,5 @@
 //! Figures of connections: in the access log, in metrics, and as operators see them.
 
-use super::before;
 use crate::support::h3_client::{H3Client, LISTENS, request};
 use crate::support::log::Log;
 use crate::support::lossy::Lossy;
@@ -31,7 +30,8 @@ async fn connections_packets_and_migrations_are_counted() {
     let endpoint = Endpoint::answering(move |_| {
         [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat()
     });
-    let proxy = before(&[endpoint.addr]);
+    // The end of the connection may be lost, too.
+    let proxy = Proxy::with(&[endpoint.addr], &format!("{LISTENS}\ntimeouts = {{ client_idle = '3s' }}"), "", "");
     let relay = Lossy::start(proxy.addr(), 1, 50, 0);
     let client = H3Client::connect(relay.addr).await;
     assert_eq!(client.get("/").await.body.len(), 1_000_000);

@@ -289,9 +289,20 @@ impl RawQuic {
             .is_some_and(|heard| matches!(heard, Heard::Frame(_)))
     }
 
+    /// Reads what has come.
+    pub fn receive_all(&mut self) {
+        self.socket.set_nonblocking(true).expect("sockets have that");
+        while self.receive_next() {}
+        self.socket.set_nonblocking(false).expect("sockets have that");
+    }
+
     /// Reads a datagram, if one comes in this time. Returns true if one came.
     pub fn receive(&mut self, within: Duration) -> bool {
         self.socket.set_read_timeout(Some(within)).expect("sockets have timeouts");
+        self.receive_next()
+    }
+
+    fn receive_next(&mut self) -> bool {
         let mut bytes = vec![0; 65_536];
         let Ok(len) = self.socket.recv(&mut bytes) else { return false };
         bytes.truncate(len);
