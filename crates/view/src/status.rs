@@ -127,7 +127,7 @@ pub struct Http3 {
     pub connections: u64,
     /// Handshakes that were completed so far.
     pub handshakes: u64,
-    /// Requests so far.
+    /// Requests over these connections so far.
     pub requests: u64,
     /// Number of times that the address of a client has changed so far, within its connection.
     pub migrations: u64,

@@ -25,7 +25,7 @@ impl Site {
         let script = "openssl x509 -in \"$0\" -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64";
         let spki = said(Command::new("bash").args(["-c", script, &certificate.cert])).trim().to_owned();
         let config = format!(
-            "[telemetry]\naccess_log = '{}'\n[listener.web]\nbind = ['{addr}']\nhttp3 = true\ntls = {{ certificates = [{{ cert = '{}', \
+            "[telemetry.access_log]\npath = '{}'\n[listener.web]\nbind = ['{addr}']\nhttp3 = true\ntls = {{ certificates = [{{ cert = '{}', \
              key = '{}' }}] }}\n[pool.web]\nendpoints = ['{}']\n",
             folder.0.join("access.jsonl").display(),
             certificate.cert,

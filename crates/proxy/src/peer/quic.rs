@@ -3,13 +3,13 @@
 use evenkeel_net::tls::Info;
 use evenkeel_wire::proxy_protocol::Addresses;
 
-/// A connection of QUIC.
+/// A connection of QUIC, as its requests see it.
 pub trait QuicLine {
     /// Parameters of the TLS session; `None` before the handshake is complete.
     fn info(&self) -> Option<&Info>;
     /// Addresses of both ends when the connection began.
     fn addresses(&self) -> Addresses;
-    /// Figures so far.
+    /// Figures of the connection so far.
     fn figures(&self) -> Quic;
 }
 

@@ -5,7 +5,7 @@
 /// Longest connection id, in bytes.
 const ID_MAX: usize = 20;
 
-/// Bit of a long header.
+/// Bit of the first byte that marks a long header.
 const LONG: u8 = 0x80;
 
 /// Versions 1 and 2 of QUIC, and their types of packets to which clients give an id: Initial and 0-RTT.

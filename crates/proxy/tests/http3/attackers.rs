@@ -1,13 +1,13 @@
 //! Clients that flood, starve or amplify: their connections pay, and others are served meanwhile.
 
+use super::raw::{INITIAL_MIN, RawQuic, Space, crypto_at, ints, new_id, stream_at};
 use crate::support::h3_client::{H3Client, LISTENS, block_on};
-use crate::support::raw_quic::{INITIAL_MIN, RawQuic, Space, crypto_at, ints, new_id, stream_at};
 use crate::support::{Endpoint, Proxy, wait_until};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Duration of an attack.
+/// Shortest duration of an attack.
 const LASTS: Duration = Duration::from_millis(700);
 
 /// Largest datagram before a longer one was found to arrive.

@@ -9,6 +9,7 @@ mod errors;
 mod figures;
 mod losses;
 mod messages;
+mod raw;
 mod transport;
 
 use crate::support::Proxy;

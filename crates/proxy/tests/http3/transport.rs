@@ -1,11 +1,9 @@
 //! Violations of RFC 9000 and RFC 9001 by a client: each closes the connection with its code, and others are served.
 
 use super::before;
+use super::raw::{Heard, Parameter, RESERVED, RawQuic, Space, crypto_at, ints, new_id, parameter, stream_at, usual};
 use crate::support::Endpoint;
 use crate::support::h3_client::H3Client;
-use crate::support::raw_quic::{
-    Heard, Parameter, RESERVED, RawQuic, Space, crypto_at, ints, new_id, parameter, stream_at, usual,
-};
 use std::net::SocketAddr;
 
 /// Codes of RFC 9000 section 20.1.

@@ -20,7 +20,6 @@ pub mod message;
 pub mod nginx;
 pub mod pki;
 pub mod proxy;
-pub mod raw_quic;
 pub mod tls;
 pub mod unix;
 

@@ -230,7 +230,7 @@ words! {
 }
 
 impl HttpsProtocol {
-    /// Name in TLS (ALPN).
+    /// Name of the protocol in TLS (ALPN).
     pub fn name(self) -> &'static str {
         match self {
             HttpsProtocol::Http3 => "h3",

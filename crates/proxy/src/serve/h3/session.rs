@@ -6,6 +6,7 @@ use super::stream::{Fill, Stream, StreamHandle};
 use crate::core::Command;
 use crate::listener::client::Client;
 use crate::observe::stats::h3_code_index;
+use crate::peer::quic::{Quic, QuicLine};
 use crate::peer::{Identity, Line, Peer};
 use crate::serve::open::Open;
 use bytes::Bytes;
@@ -49,14 +50,14 @@ pub struct Session {
     pub(super) connection: Rc<Connection>,
     pub(super) open: Open,
     pub(super) identity: Identity,
-    pub(super) addresses: Addresses,
+    addresses: Addresses,
     /// Parameters of the TLS session, once the handshake is complete.
-    pub(super) info: OnceCell<Info>,
+    info: OnceCell<Info>,
     /// Start of the handshake, and its duration once it is complete.
-    pub(super) began: Instant,
-    pub(super) handshake: Cell<Duration>,
+    began: Instant,
+    handshake: Cell<Duration>,
     /// Packets that are counted.
-    pub(super) counted: Cell<Packets>,
+    counted: Cell<Packets>,
     /// True while the handshake counts among those in progress.
     counts_handshake: Cell<bool>,
     handshakes: Rc<Cell<usize>>,
@@ -201,6 +202,15 @@ impl Session {
             stats.http3.floods[flood as usize].add(1);
         }
         self.close(error.code, error.why.as_bytes());
+    }
+
+    /// Counts the packets since the last call.
+    fn count_packets(&self) -> Packets {
+        let (now, stats) = (self.connection.packets(), &self.open.listener.stats.http3);
+        let before = self.counted.replace(now);
+        stats.packets_sent.add(now.sent.saturating_sub(before.sent));
+        stats.packets_lost.add(now.lost.saturating_sub(before.lost));
+        now
     }
 
     fn end_streams(&self) {
@@ -517,6 +527,22 @@ impl endpoint::Session for Session {
         self.count_packets();
         self.is_over.set(true);
         self.end_streams();
+    }
+}
+
+impl QuicLine for Session {
+    fn info(&self) -> Option<&Info> {
+        self.info.get()
+    }
+
+    fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    fn figures(&self) -> Quic {
+        let handshake_ns = u64::try_from(self.handshake.get().as_nanos()).unwrap_or(u64::MAX);
+        let packets_lost = self.count_packets().lost;
+        Quic { handshake_ns, migrations: self.connection.migrations(), packets_lost }
     }
 }
 

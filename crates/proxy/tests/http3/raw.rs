@@ -1,8 +1,8 @@
 //! A client of QUIC that writes and reads packets frame by frame, valid or not: rustls has the handshake and the keys, and
 //! the rest is here. It sends only what a test wants, and acknowledges what it receives.
 
-use super::SOON;
-use super::h3_client::{any_server, read_varint, varint};
+use crate::support::h3_client::{any_server, read_varint, varint};
+use crate::support::{SOON, noise};
 use quinn::rustls::crypto::aws_lc_rs::{default_provider, kx_group::X25519};
 use quinn::rustls::pki_types::ServerName;
 use quinn::rustls::quic::{ClientConnection, DirectionalKeys, KeyChange, Keys, Version};
@@ -56,7 +56,7 @@ pub fn ints(numbers: &[u64]) -> Vec<u8> {
     out
 }
 
-/// A transport parameter.
+/// A transport parameter: its id and its value.
 pub type Parameter = (u64, Vec<u8>);
 
 /// Usual parameters of a client whose connection id is `id`.
@@ -72,15 +72,15 @@ pub fn usual(id: &[u8]) -> Vec<Parameter> {
     ]
 }
 
-/// Result of reading.
+/// Part of a packet of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// CONNECTION_CLOSE with a code of QUIC, or with a code of the application.
     Closed(u64),
     ApplicationClosed(u64),
-    /// HANDSHAKE_DONE.
+    /// HANDSHAKE_DONE: the proxy has confirmed the handshake.
     Done,
-    /// Bytes of a stream.
+    /// Bytes of the stream with this id.
     Stream(u64),
     /// Any other frame, by its type.
     Frame(u64),
@@ -144,7 +144,7 @@ impl RawQuic {
         let tls = ClientConnection::new(settings(protocol), Version::V1, name, bytes).expect("good settings");
         let port = socket.local_addr().expect("it is bound").port().to_be_bytes().repeat(4);
         // Differs from those of other clients.
-        let to: Vec<u8> = super::noise(8).iter().zip(port).map(|(a, b)| a ^ b).collect();
+        let to: Vec<u8> = noise(8).iter().zip(port).map(|(a, b)| a ^ b).collect();
         let mut client = RawQuic {
             socket,
             to,
@@ -226,7 +226,7 @@ impl RawQuic {
         let _ = self.socket.send(&packet);
     }
 
-    /// Begins the handshake.
+    /// Begins the handshake with an Initial packet.
     pub fn begin(&mut self) {
         let hello = self.hello();
         let frame = self.crypto(Initial, &hello);
@@ -289,7 +289,7 @@ impl RawQuic {
             .is_some_and(|heard| matches!(heard, Heard::Frame(_)))
     }
 
-    /// Reads what has come.
+    /// Reads all datagrams that have come.
     pub fn receive_all(&mut self) {
         self.socket.set_nonblocking(true).expect("sockets have that");
         while self.receive_next() {}
@@ -470,7 +470,7 @@ impl RawQuic {
     }
 }
 
-/// A CRYPTO frame.
+/// A CRYPTO frame at an offset.
 pub fn crypto_at(offset: u64, bytes: &[u8]) -> Vec<u8> {
     [ints(&[6, offset, bytes.len() as u64]), bytes.to_vec()].concat()
 }
