@@ -95,20 +95,34 @@ fn listener(site: &Site, listener: &Listener) -> Able<Value> {
         _ => requests(site, listener)?,
     };
     let mut chain = json!({"filters": [filter]});
-    if listener.front.is_tls() {
-        let files = site.certificate()?;
+    let mut at = address(listener.bind);
+    let mut written = json!({"name": listener.name});
+    if listener.front == Front::H3 {
+        let tls = json!({"downstream_tls_context": {"common_tls_context": {"tls_certificates": certificates(site)?}}});
+        let name = "transport_sockets.quic.v3.QuicDownstreamTransport";
+        chain["transport_socket"] = part("envoy.transport_sockets.quic", name, tls);
+        at["socket_address"]["protocol"] = "UDP".into();
+        // A listener has one protocol, so nothing listens on TCP.
+        written["udp_listener_config"] = json!({"quic_options": {}, "downstream_socket_config": {"prefer_gro": true}});
+    } else if listener.front.is_tls() {
         let alpn: &[&str] = if listener.front == Front::H2 { &["h2", "http/1.1"] } else { &["http/1.1"] };
-        let certificates =
-            json!([{"certificate_chain": {"filename": files.certificate}, "private_key": {"filename": files.key}}]);
         chain["transport_socket"] = part(
             "envoy.transport_sockets.tls",
             "transport_sockets.tls.v3.DownstreamTlsContext",
-            json!({"common_tls_context": {"alpn_protocols": alpn, "tls_certificates": certificates}}),
+            json!({"common_tls_context": {"alpn_protocols": alpn, "tls_certificates": certificates(site)?}}),
         );
     }
-    Ok(json!({
-        "name": listener.name, "address": address(listener.bind), "tcp_backlog_size": 4096, "filter_chains": [chain],
-    }))
+    written["address"] = at;
+    written["filter_chains"] = json!([chain]);
+    if listener.front != Front::H3 {
+        written["tcp_backlog_size"] = 4096.into();
+    }
+    Ok(written)
+}
+
+fn certificates(site: &Site) -> Able<Value> {
+    let files = site.certificate()?;
+    Ok(json!([{"certificate_chain": {"filename": files.certificate}, "private_key": {"filename": files.key}}]))
 }
 
 fn requests(site: &Site, listener: &Listener) -> Able<Value> {
@@ -137,6 +151,7 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
         "codec_type": match listener.front {
             Front::H2c => "HTTP2",
             Front::H2 => "AUTO",
+            Front::H3 => "HTTP3",
             _ => "HTTP1",
         },
         "generate_request_id": false,
@@ -145,7 +160,10 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
         "http_filters": [part("envoy.filters.http.router", "filters.http.router.v3.Router", router)],
         "route_config": {"virtual_hosts": hosts.map(host).collect::<Able<Vec<Value>>>()?},
     });
-    if setup.reuse == Reuse::Many {
+    if listener.front == Front::H3 {
+        let quic = json!({"max_concurrent_streams": 256, "idle_network_timeout": seconds(setup.timeouts.idle)});
+        manager["http3_protocol_options"] = json!({ "quic_protocol_options": quic });
+    } else if setup.reuse == Reuse::Many {
         manager["http2_protocol_options"] = json!({"max_concurrent_streams": 256});
     }
     if routes.iter().any(|route| route.lasts == Lasts::Endless) {

@@ -91,6 +91,8 @@ fn listener(site: &Site, listener: &Listener) -> Text {
         Front::Tcp => "mode = \"tcp\"\n",
         Front::Udp => "mode = \"udp\"\n",
         Front::H2c => "h2c = true\n",
+        Front::H3 if site.setup.reuse == Reuse::Many => "http3 = { streams = 256 }\n",
+        Front::H3 => "http3 = true\n",
         _ => "",
     };
     text += &pool.map_or_else(String::new, |pool| format!("pool = \"{pool}\"\n"));

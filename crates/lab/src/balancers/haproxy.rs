@@ -58,7 +58,15 @@ fn config(site: &Site, splice: &str) -> Text {
     let (setup, times) = (site.setup, &site.setup.timeouts);
     let is = |front: Front| setup.listeners.iter().any(|listener| listener.front == front);
     let mode = if is(Front::Tcp) { "tcp" } else { "http" };
-    let streams = if setup.reuse == Reuse::Many { "  tune.h2.max-concurrent-streams 256\n" } else { "" };
+    let idle = time(times.idle);
+    let mut streams = String::new();
+    if setup.reuse == Reuse::Many {
+        streams += "  tune.h2.max-concurrent-streams 256\n";
+    }
+    if is(Front::H3) {
+        streams +=
+            &format!("  tune.quic.frontend.max-streams-bidi 256\n  tune.quic.frontend.max-idle-timeout {idle}\n");
+    }
     let (log, ring) = logging(site);
     // HAProxy has no defaults for these timeouts.
     let usual = if is(Front::Tcp) { times.idle } else { Duration::from_secs(60) };
@@ -128,6 +136,11 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
             Front::H2c => " proto h2".to_owned(),
             Front::Https => format!(" ssl crt {} alpn http/1.1", site.certificate()?.both.display()),
             Front::H2 => format!(" ssl crt {} alpn h2,http/1.1", site.certificate()?.both.display()),
+            Front::H3 => {
+                let both = site.certificate()?.both.display();
+                text += &format!("  bind quic4@{bind} ssl crt {both} alpn h3\n");
+                format!(" ssl crt {both} alpn http/1.1")
+            }
             Front::Udp => return Err(Cannot("it passes on no datagrams")),
             Front::Dns(_) => return Err(Cannot("it answers no queries")),
             Front::Kernel(_) => return Err(Cannot("it has no plane in the kernel")),

@@ -36,8 +36,16 @@ pub use setup::{
 };
 
 /// All kinds, in the order of tables.
-pub static KINDS: &[Kind] =
-    &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, nginx::KIND, envoy::KIND, varnish::KIND, bare::KIND];
+pub static KINDS: &[Kind] = &[
+    evenkeel::KIND,
+    haproxy::KIND,
+    haproxy::SPLICING,
+    nginx::KIND,
+    nginx::OFFLOADING,
+    envoy::KIND,
+    varnish::KIND,
+    bare::KIND,
+];
 
 /// Name of the balancer that the others are compared with.
 pub const OURS: &str = evenkeel::KIND.name;
@@ -222,7 +230,8 @@ impl Running {
             // In the kernel nothing listens.
             let listeners = self.setup.listeners.iter().filter(|of| !matches!(of.front, Front::Kernel(_)));
             for Listener { bind, front, .. } in listeners {
-                listens(pid, if *front == Front::Udp { "udp" } else { "tcp" }, bind.port())?;
+                let protocol = if matches!(front, Front::Udp | Front::H3) { "udp" } else { "tcp" };
+                listens(pid, protocol, bind.port())?;
             }
             if self.pids().is_empty() { Err(Error::Wrong("it has no worker".into())) } else { Ok(()) }
         })

@@ -12,7 +12,7 @@ pub const KIND: Kind = Kind {
     name: "nginx",
     program: "nginx",
     version_flag: "-v",
-    files,
+    files: |site| files(site, false),
     arguments: |site, config| origin::nginx_arguments(site.folder, config),
     forks: true,
     logs_to_socket: false,
@@ -27,11 +27,21 @@ proxy_connect_timeout 500ms, proxy_read_timeout 1s; no slow start, as the open v
 view of endpoints to itself, so more of them would each have to learn.",
 };
 
+/// NGINX that sends datagrams of QUIC by segmentation offload, which it does not by default.
+pub const OFFLOADING: Kind = Kind {
+    name: "nginx-gso",
+    files: |site| match site.setup.listeners.iter().all(|of| of.front == Front::H3) {
+        true => files(site, true),
+        false => Err(Cannot("only datagrams of HTTP/3 are offloaded")),
+    },
+    ..KIND
+};
+
 /// Path of NGINX's stream module in Debian.
 pub const STREAM_MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 /// Its maps have no prefixes, so these are expressions.
-fn files(site: &Site) -> Written {
+fn files(site: &Site, gso: bool) -> Written {
     let line = |keys: Keys| {
         move |key: &str, value: &str| match keys {
             Keys::Exact => format!("{key} {value};\n"),
@@ -40,10 +50,10 @@ fn files(site: &Site) -> Written {
         }
     };
     let rows = maps::of(site.setup).into_iter().flat_map(|keys| maps::files(keys, line(keys)));
-    Ok([("nginx.conf", config(site)?)].into_iter().chain(rows).collect())
+    Ok([("nginx.conf", config(site, gso)?)].into_iter().chain(rows).collect())
 }
 
-fn config(site: &Site) -> Text {
+fn config(site: &Site, gso: bool) -> Text {
     let setup = site.setup;
     let process = origin::nginx_process(site.folder, setup.workers);
     let upstreams = setup.pools.iter().map(|pool| upstream(site, pool)).collect::<Able<String>>()?;
@@ -53,9 +63,9 @@ fn config(site: &Site) -> Text {
             "load_module {STREAM_MODULE};\n{process}stream {{\n  access_log off;\n{upstreams}{servers}}}\n"
         ));
     }
-    let servers = site.fronts().map(|of| server(site, of)).collect::<Able<String>>()?;
+    let servers = site.fronts().map(|of| server(site, of, gso)).collect::<Able<String>>()?;
     // Frames of 16 kB instead of 8 kB cost the same or slightly less under the loads of `protocol_cost`.
-    let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n";
+    let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n  http3_max_concurrent_streams 256;\n";
     // It has to come before `http`.
     let compiled = if maps::of(setup).is_some() { "pcre_jit on;\n" } else { "" };
     Ok(format!(
@@ -156,7 +166,7 @@ fn sessions(site: &Site, Listener { bind, front, pool, .. }: &Listener) -> Strin
 }
 
 /// Server blocks of listeners: a block for all hosts, then a block per host with a route.
-fn server(site: &Site, listeners: &[Listener]) -> Text {
+fn server(site: &Site, listeners: &[Listener], gso: bool) -> Text {
     let whole = listeners[0].pool.map(|pool| Route::new("/", pool));
     let routes: Vec<&Route> = site.setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
     let (deferred, mut listens, mut again) =
@@ -167,6 +177,11 @@ fn server(site: &Site, listeners: &[Listener]) -> Text {
             Front::H2c => " http2",
             Front::Https => " ssl",
             Front::H2 => " ssl http2",
+            Front::H3 => {
+                let gso = if gso { "    quic_gso on;\n" } else { "" };
+                listens += &format!("    listen {bind} quic;\n{gso}");
+                " ssl"
+            }
             Front::Dns(_) => return Err(Cannot("it answers no queries")),
             Front::Kernel(_) => return Err(Cannot("it has no plane in the kernel")),
         };

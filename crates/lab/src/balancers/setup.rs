@@ -108,6 +108,8 @@ pub enum Front {
     Https,
     /// HTTP/2 over TLS, or HTTP/1.1 for clients that do not offer it.
     H2,
+    /// HTTP/3, or HTTP/1.1 over TLS for clients that use TCP.
+    H3,
     /// TCP sessions, relayed without parsing.
     Tcp,
     Udp,
@@ -139,7 +141,7 @@ pub struct Zone {
 impl Front {
     /// True for protocols over TLS.
     pub fn is_tls(self) -> bool {
-        matches!(self, Front::Https | Front::H2)
+        matches!(self, Front::Https | Front::H2 | Front::H3)
     }
 }
 

@@ -33,6 +33,7 @@ pub static ALL: &[&Experiment] = &[
     &overhead::EXPERIMENT,
     &protocol_cost::TCP,
     &protocol_cost::H2,
+    &protocol_cost::H3,
     &protocol_cost::TLS,
     &failure::EXPERIMENT,
     &reload::EXPERIMENT,

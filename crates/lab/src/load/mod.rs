@@ -1,10 +1,11 @@
 //! Loads on a proxy: wrk for kept connections, ApacheBench for a connection per request, h2load for HTTP/2, and the lab
-//! itself for handshakes and latency. A single answer that is not a 2xx, or a failed read, invalidates the figure.
+//! itself for HTTP/3, handshakes and latency. A single answer that is not a 2xx, or a failed read, invalidates the figure.
 
-// Order: generator, h2load, handshakes
+// Order: generator, h2load, http3, handshakes
 pub mod generator;
 pub mod h2load;
 pub mod handshakes;
+pub mod http3;
 
 use crate::child;
 use crate::error::{Error, Result};

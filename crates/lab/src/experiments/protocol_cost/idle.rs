@@ -1,11 +1,12 @@
 //! Idle connections, which are silent after a request: over HTTP/1.1 by blocking clients, over HTTP/2 by tasks of one
-//! thread.
+//! thread, over HTTP/3 by clients that are driven.
 
 use crate::balancers::Front;
 use crate::child;
 use crate::client::tls::{self, Tls, Version};
 use crate::error::{Error, Result, While};
 use crate::http::{self, local};
+use crate::load::http3::{self, Fleet};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use std::net::TcpStream;
@@ -20,7 +21,12 @@ pub enum Idle {
     Https(Vec<Tls>),
     /// HTTP/2 without TLS; the runtime keeps their tasks.
     H2c(Runtime, Vec<SendRequest<Bytes>>),
+    /// HTTP/3, in groups: those that are open already need not be driven while others connect.
+    H3(Vec<Fleet>),
 }
+
+/// Most clients of HTTP/3 that connect at once.
+const GROUP: u32 = 100;
 
 impl Idle {
     /// Starts without any connections.
@@ -35,6 +41,7 @@ impl Idle {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 Ok(Idle::H2c(runtime.or_say(|| "cannot run clients of HTTP/2".into())?, Vec::new()))
             }
+            Front::H3 => Ok(Idle::H3(Vec::new())),
             _ => Err(Error::Wrong("there are no idle clients of this kind".into())),
         }
     }
@@ -69,6 +76,14 @@ impl Idle {
                     held.push(runtime.block_on(ask_first(port, path))?);
                 }
             }
+            Idle::H3(held) => {
+                let mut left = count;
+                while left > 0 {
+                    let group = left.min(GROUP);
+                    held.push(http3::idle(port, path, group)?);
+                    left -= group;
+                }
+            }
         }
         Ok(())
     }
@@ -88,6 +103,7 @@ impl Idle {
             Idle::H2c(runtime, held) => {
                 held.iter_mut().step_by(100).try_for_each(|client| runtime.block_on(ask(client, path)))
             }
+            Idle::H3(held) => held.iter_mut().try_for_each(|fleet| fleet.ask_again(100)),
         }
     }
 }

@@ -178,6 +178,7 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
             let message = if case.back == Back::Grpc { Some(proxy::message(proxy.folder())?) } else { None };
             streams.run(&url, message.as_deref(), seconds)
         }
+        Work::Http3(http3) => http3.run(proxy.port(), case.path, seconds),
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
         Work::Distinct(clients) => Load::Distinct(clients).run_at(&url, seconds),
         Work::Keyed(clients) => Load::Keyed(clients).run_at(&url, seconds),

@@ -1,4 +1,4 @@
-//! Cost of a request over HTTP/1.1, TCP, HTTP/2, gRPC and TLS: CPU time, system calls and idle memory of evenkeel,
+//! Cost of a request over HTTP/1.1, TCP, HTTP/2, HTTP/3, gRPC and TLS: CPU time, system calls and idle memory of evenkeel,
 //! HAProxy, NGINX and Envoy, each with a worker on a separate core, in front of the same endpoints.
 
 // Order: measure, idle, proxy, cases, grpc
@@ -68,6 +68,19 @@ A proxy that cannot do what a case asks for, or that fails in it, has no figure,
 installs Envoy.",
     args: |command| arguments(command, "haproxy,nginx,varnish,envoy"),
     run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),
+};
+
+/// Experiment `h3-cost`: HTTP/3.
+pub static H3: Experiment = Experiment {
+    name: "h3-cost",
+    summary: "CPU time and syscalls per request of HTTP/3, and idle memory, beside HAProxy, NGINX and Envoy",
+    docs: "As h2-cost, with a load of the lab's own: a thread with clients on the state machine of quinn, each at a socket of its \
+own, that receive and send with the offloads of the kernel. They offer TLS_AES_128_GCM_SHA256 first, as browsers do, and X25519; no \
+session is resumed. In the case of a connection for each request the client closes it with the response, at once.
+
+nginx-gso is NGINX with quic_gso, which is off by default.",
+    args: |command| arguments(command, "haproxy,nginx,nginx-gso,envoy"),
+    run: |matches| run(&H3, "What does a request of HTTP/3 cost?", matches, cases::H3),
 };
 
 /// Experiment `tls-cost`: TLS handshakes and HTTPS.
@@ -149,7 +162,7 @@ fn topology(cases: &[&Case]) -> String {
             Work::Streams(_) => "h2load",
             Work::Kept(_) | Work::Distinct(_) | Work::Keyed(_) => "wrk",
             Work::Closed(_) => "ab",
-            Work::Handshakes(_) | Work::Idle(_) => "the lab",
+            Work::Http3(_) | Work::Handshakes(_) | Work::Idle(_) => "the lab",
         };
         if !loads.contains(&load) {
             loads.push(load);

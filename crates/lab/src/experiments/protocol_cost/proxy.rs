@@ -10,6 +10,7 @@ use crate::balancers::{
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::http::{self, local};
+use crate::load::http3;
 use crate::origin;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -96,6 +97,12 @@ fn verify(running: &Running) -> Result<()> {
         return origin::verify(port, prefix);
     }
     for (path, size) in origin::FILES {
+        if front == Front::H3 {
+            if http3::get(port, path)? != origin::content(size) {
+                return Err(Error::Refused(format!("{path} is answered with other bytes over HTTP/3")));
+            }
+            continue;
+        }
         ask(port, front, path, None, folder, &origin::content(size))?;
     }
     Ok(())
@@ -155,7 +162,7 @@ mod tests {
     use crate::certificates::Files;
 
     /// Protocols of clients and endpoints, true to close connections to endpoints, true to log requests.
-    const PAIRS: [(Front, Back, bool, bool); 9] = [
+    const PAIRS: [(Front, Back, bool, bool); 10] = [
         (Front::Http1, Back::Http1, false, false),
         (Front::Http1, Back::Http1, true, false),
         (Front::Http1, Back::Http1, false, true),
@@ -163,6 +170,7 @@ mod tests {
         (Front::H2c, Back::H2c, false, false),
         (Front::H2c, Back::Grpc, false, false),
         (Front::H2, Back::Http1, false, false),
+        (Front::H3, Back::Http1, false, false),
         (Front::Https, Back::Http1, false, false),
         (Front::Tcp, Back::Http1, false, false),
     ];

@@ -4,6 +4,7 @@ use crate::balancers::{Back, Front, Keys};
 use crate::certificates::Certificate;
 use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
+use crate::load::http3::Http3;
 use crate::study::grid::{self, Bound};
 
 /// Load, and the measurement under it.
@@ -72,6 +73,8 @@ pub enum Count {
 pub enum Work {
     /// Concurrent streams on each connection (h2load).
     Streams(Streams),
+    /// Concurrent streams of HTTP/3, or a connection for each request (the lab's own clients).
+    Http3(Http3),
     /// Consecutive requests on each of this many connections (wrk).
     Kept(u32),
     /// Consecutive requests on each of this many connections, each with a separate query (wrk).
@@ -91,6 +94,7 @@ impl Work {
     pub fn at_once(self) -> u32 {
         match self {
             Work::Streams(of) => of.clients * of.streams,
+            Work::Http3(of) => of.clients * of.streams,
             Work::Kept(clients) | Work::Distinct(clients) | Work::Keyed(clients) | Work::Closed(clients) => clients,
             Work::Handshakes(of) => of.clients,
             Work::Idle(_) => 1,
@@ -139,4 +143,4 @@ pub const fn caches(at_most: f64, text: &'static str) -> Bound {
 const NGINX_AND_VARNISH: &[&str] = &["nginx", "varnish"];
 const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
 /// Names of all proxies that a case can be measured with.
-const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];
+const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "nginx-gso", "envoy"];

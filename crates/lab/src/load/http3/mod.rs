@@ -1,0 +1,89 @@
+//! Load over HTTP/3 by clients of the lab's own: connections with a number of concurrent streams each, or a connection for
+//! each request. One thread on the state machine of quinn; each client has its own socket, as clients have.
+
+// Order: fleet, client, response
+mod client;
+mod fleet;
+mod response;
+
+use super::{Answered, answered};
+use crate::client::tls;
+use crate::error::{Error, Result};
+use crate::origin;
+use client::Asks;
+pub use fleet::Fleet;
+use quinn_proto::ClientConfig;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Numbers of connections and of streams on each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http3 {
+    pub clients: u32,
+    /// Concurrent requests on each connection.
+    pub streams: u32,
+    /// True for a new connection after the responses to the requests of a connection.
+    pub reconnects: bool,
+}
+
+/// Time for the handshakes of a load.
+const HANDSHAKES: Duration = Duration::from_secs(10);
+
+impl Http3 {
+    /// Requests `path` on a port of this machine for some seconds; every response must be a whole 200.
+    ///
+    /// # Errors
+    /// If a connection or a request fails.
+    pub fn run(self, port: u16, path: &str, seconds: u64) -> Result<Answered> {
+        let asks = asks(path, self.streams, self.reconnects)?;
+        let began = Instant::now();
+        let mut fleet = Fleet::open(port, config()?, asks, self.clients)?;
+        fleet.drive(began + Duration::from_secs(seconds), self.reconnects, |_| false)?;
+        let took = began.elapsed().as_secs_f64();
+        answered(Some(fleet.answered()), Some(took)).map_err(Error::Refused)
+    }
+}
+
+/// Opens idle clients: each has sent a request, and is silent since it has the response.
+///
+/// # Errors
+/// If a connection fails, or a response is not a 200.
+pub fn idle(port: u16, path: &str, clients: u32) -> Result<Fleet> {
+    /// Time without datagrams after which a proxy has sent everything that it sends to a new client.
+    const QUIET: Duration = Duration::from_millis(100);
+    let mut fleet = Fleet::open(port, config()?, asks(path, 1, true)?, clients)?;
+    fleet.drive(Instant::now() + HANDSHAKES, false, |fleet| {
+        fleet.clients.iter().all(|client| client.answered > 0 && client.heard.elapsed() > QUIET)
+    })?;
+    let is_done = fleet.clients.iter().all(|client| client.answered > 0);
+    if is_done { Ok(fleet) } else { Err(Error::Refused("some connections of HTTP/3 were not answered".into())) }
+}
+
+/// Requests `path`, and returns the body of a 200.
+///
+/// # Errors
+/// If there is none.
+pub fn get(port: u16, path: &str) -> Result<Vec<u8>> {
+    let asks = Asks { keeps_body: true, ..asks(path, 1, true)? };
+    let mut fleet = Fleet::open(port, config()?, asks, 1)?;
+    fleet.drive(Instant::now() + HANDSHAKES, false, |fleet| fleet.answered() > 0)?;
+    let body = fleet.clients.first_mut().and_then(|client| client.body.take());
+    body.ok_or_else(|| Error::Refused(format!("{path} is not answered over HTTP/3")))
+}
+
+fn asks(path: &str, streams: u32, is_single: bool) -> Result<Asks> {
+    let file = origin::FILES.iter().find(|(name, _)| *name == path);
+    let (_, len) = file.ok_or_else(|| Error::Wrong(format!("there is no file {path}")))?;
+    let request = response::get(path).into();
+    Ok(Asks { request, streams, len: *len as u64, is_single, keeps_body: false })
+}
+
+/// Settings of clients: any certificate, TLS sessions that are not resumed.
+fn config() -> Result<ClientConfig> {
+    let tls = QuicClientConfig::try_from(tls::http3()?);
+    let tls = tls.map_err(|error| Error::Wrong(format!("no clients of HTTP/3: {error}")))?;
+    let mut config = ClientConfig::new(Arc::new(tls));
+    config.transport_config(Arc::new(client::transport()));
+    Ok(config)
+}
