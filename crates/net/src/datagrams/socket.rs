@@ -25,15 +25,22 @@ pub(crate) fn open(addr: SocketAddr) -> io::Result<Socket> {
 /// Sets whether the kernel may coalesce datagrams of a sender. An optimisation: kernels before 5.0 without
 /// it are fine.
 pub(crate) fn join_segments(socket: &Socket, joins: bool) {
-    let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, joins);
+    let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, c_int::from(joins));
+}
+
+/// Has the kernel send datagrams whole or not at all, whatever it has learned of the path: QUIC finds the size that fits
+/// by probes, which fragments would answer wrongly.
+pub(crate) fn never_fragment(socket: impl AsFd) {
+    // Sockets of IPv6 take both options, as they may serve IPv4, too. Without the options, large datagrams may be cut.
+    let _ = set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+    let _ = set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
 }
 
 pub(crate) fn turn_on(socket: &Socket, level: c_int, name: c_int) -> io::Result<()> {
-    set(socket, level, name, true)
+    set(socket, level, name, 1)
 }
 
-fn set(socket: &Socket, level: c_int, name: c_int, is_on: bool) -> io::Result<()> {
-    let value = c_int::from(is_on);
+fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the descriptor is open for the call, and the pointer and length describe `value`, which outlives it.
     match unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), len) } {

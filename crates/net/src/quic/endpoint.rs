@@ -5,6 +5,7 @@ use super::ids::{Ids, Owner};
 use super::keys::Keys;
 use crate::datagrams::recv_batch::{Came, JOINED_MAX, RecvBatch, SLOTS};
 use crate::datagrams::send_batch::{SendBatch, To};
+use crate::datagrams::socket::never_fragment;
 use crate::event_loop::alarm::{Sleep, sleep_until};
 use crate::event_loop::{Source, yield_now};
 use crate::listen::ListenFd;
@@ -26,14 +27,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Most datagrams in a message to the kernel.
-const SEGMENTS_MAX: usize = 16;
+/// Most datagrams in a message to the kernel: of 1,452 bytes, as many as fit into 64 kB.
+const SEGMENTS_MAX: usize = 44;
 
 /// Most messages of a connection in a turn, so that others have their turn.
-const MESSAGES_MAX: usize = 8;
+const MESSAGES_MAX: usize = 4;
 
 /// Most messages that wait to be sent together.
 const BATCH_MAX: usize = 64;
+
+/// Number of bytes that do not wait for others, so that the kernel copies them while the cache has them.
+const BATCH_BYTES: usize = 128 << 10;
 
 /// Decision about a client that wants to connect.
 pub enum Decision {
@@ -133,6 +137,7 @@ struct Out {
     batch: SendBatch,
     payloads: Vec<Vec<u8>>,
     used: usize,
+    bytes: usize,
     /// Number of the group of the last message, whose destination is that of its group.
     group: (u32, Option<(SocketAddr, Option<IpAddr>)>),
 }
@@ -159,13 +164,18 @@ impl Out {
         let to = To { client: message.destination, ours: message.src_ip, interface: 0 };
         self.batch.push(self.used, &came, self.group.0, Some(to));
         self.used += 1;
+        self.bytes += message.size;
+    }
+
+    fn is_full(&self) -> bool {
+        self.used >= BATCH_MAX || self.bytes >= BATCH_BYTES
     }
 
     fn flush(&mut self, socket: &ListenFd) {
         if self.used > 0 {
             // Datagrams that the kernel does not take are lost, as in the network: QUIC sends their bytes again.
             self.batch.flush(socket.as_fd(), &self.payloads[..self.used]);
-            self.used = 0;
+            (self.used, self.bytes) = (0, 0);
             self.group.1 = None;
         }
     }
@@ -184,6 +194,7 @@ impl<S: Service> Endpoint<S> {
         // Version 1 of QUIC, and no drafts of it.
         config.supported_versions(vec![1]);
         config.cid_generator(move || Box::new(Ids(owner)));
+        never_fragment(&socket);
         let proto = quinn_proto::Endpoint::new(Arc::new(config), Some(settings), true, None);
         let state = State {
             proto,
@@ -405,9 +416,6 @@ impl<S: Service> Endpoint<S> {
         self.ready.take(&mut turn);
         for handle in turn.drain(..) {
             self.drive(state, handle, now);
-            if state.out.used >= BATCH_MAX {
-                state.out.flush(&self.socket);
-            }
         }
         state.turn = turn;
         state.out.flush(&self.socket);
@@ -441,6 +449,9 @@ impl<S: Service> Endpoint<S> {
         let mut messages = 0;
         while let Some(message) = proto.poll_transmit(now, SEGMENTS_MAX, state.out.next()) {
             state.out.push(&message);
+            if state.out.is_full() {
+                state.out.flush(&self.socket);
+            }
             messages += 1;
             if messages == MESSAGES_MAX {
                 connection.wake();
