@@ -4,7 +4,8 @@
 //! 2. The [`worker`] has the keys, and exchanges datagrams with other workers and processes.
 //! 3. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
 
-// Order: clients, worker, request, session & stream, cause, proving, turned_away
+// Order: clients, worker, request, session & stream, cause, proving, turned_away, by_stream
+mod by_stream;
 mod cause;
 mod clients;
 mod proving;

@@ -1,6 +1,7 @@
 //! A client connection of HTTP/3: its streams, its limits, and its end. The endpoint of the worker calls it; each request
 //! is a separate task.
 
+use super::by_stream::{StreamSet, Streams};
 use super::cause::cause;
 use super::stream::{Fill, Stream, StreamHandle};
 use crate::core::Command;
@@ -18,7 +19,6 @@ use evenkeel_net::tls::{Cause, Info};
 use evenkeel_wire::h3::{self, ConnectionError, ErrorCode, Event, Head, Refused, UnidirectionalStream};
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -73,10 +73,10 @@ pub struct Session {
 /// Streams and engine of a connection.
 pub(super) struct State {
     pub(super) engine: h3::Connection,
-    pub(super) streams: HashMap<StreamId, Stream>,
+    pub(super) streams: Streams<Stream>,
     /// Streams that have ended and that the client has not acknowledged: closing the connection would cut them.
-    pub(super) unacknowledged: HashSet<StreamId>,
-    unidirectional: HashMap<StreamId, (UnidirectionalStream, Vec<u8>)>,
+    pub(super) unacknowledged: StreamSet,
+    unidirectional: Streams<(UnidirectionalStream, Vec<u8>)>,
     /// This side's control stream.
     control: Option<StreamId>,
     control_out: Vec<Bytes>,
@@ -106,9 +106,9 @@ impl Session {
         let config = h3::Config { max_header_list: limits.head, max_fields: limits.fields, connect: true };
         let state = State {
             engine: h3::Connection::server(config, open.core.clock.now().0),
-            streams: HashMap::new(),
-            unacknowledged: HashSet::new(),
-            unidirectional: HashMap::new(),
+            streams: Streams::default(),
+            unacknowledged: StreamSet::default(),
+            unidirectional: Streams::default(),
             control: None,
             control_out: Vec::new(),
         };
