@@ -49,6 +49,9 @@ fn config(site: &Site) -> Text {
     for (key, set) in keys.into_iter().zip([all.connect, all.response, all.client, all.client]) {
         text += &set.map_or_else(String::new, |set| format!("{key} = \"{}\"\n", time(set)));
     }
+    if setup.listeners.iter().any(|listener| listener.front == Front::H3) {
+        text += &format!("client_idle = \"{}\"\n", time(all.idle));
+    }
     for listener in &setup.listeners {
         text += &self::listener(site, listener)?;
     }

@@ -69,7 +69,7 @@ fn config(site: &Site, splice: &str) -> Text {
     }
     let (log, ring) = logging(site);
     // HAProxy has no defaults for these timeouts.
-    let usual = if is(Front::Tcp) { times.idle } else { Duration::from_secs(60) };
+    let usual = if is(Front::Tcp) || is(Front::H3) { times.idle } else { Duration::from_secs(60) };
     let server = times.response.unwrap_or(usual);
     let connect = times.connect.or(times.response).unwrap_or(Duration::from_secs(5));
     let reuse = match setup.reuse {

@@ -26,7 +26,7 @@ pub enum Idle {
 }
 
 /// Most clients of HTTP/3 that connect at once.
-const GROUP: u32 = 100;
+const GROUP: u32 = 250;
 
 impl Idle {
     /// Starts without any connections.

@@ -51,7 +51,7 @@ impl Http3 {
 /// If a connection fails, or a response is not a 200.
 pub fn idle(port: u16, path: &str, clients: u32) -> Result<Fleet> {
     /// Time without datagrams after which a proxy has sent everything that it sends to a new client.
-    const QUIET: Duration = Duration::from_millis(100);
+    const QUIET: Duration = Duration::from_millis(60);
     let mut fleet = Fleet::open(port, config()?, asks(path, 1, true)?, clients)?;
     fleet.drive(Instant::now() + HANDSHAKES, false, |fleet| {
         fleet.clients.iter().all(|client| client.answered > 0 && client.heard.elapsed() > QUIET)
