@@ -7,6 +7,10 @@ use evenkeel_config::plan::Paths;
 /// Reason for which a rejection is refused. No criterion of a route is about names of fields, so no route can refuse them.
 const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would pass";
 
+/// Difference where only one of two settings for paths is on.
+const HALF: &str = "a path gets a 400 if it is for another route in its normal form, which has slashes merged, segments `.` \
+    and `..` resolved, and encoded letters decoded";
+
 /// Reads the settings of a connection manager. Returns the setting for paths that servers may read in several ways.
 ///
 /// # Errors
@@ -16,15 +20,15 @@ pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
     const REJECT_REQUEST: u64 = 2;
     let (resolves, merges) = (manager.wrapped("normalize_path") == Some(1), manager.flag("merge_slashes"));
     let normalises = resolves || merges;
-    if manager.is_of_file() && resolves != merges {
-        let (field, why) = match resolves {
-            true => ("normalize_path", "slashes that follow each other are merged, too"),
-            false => ("merge_slashes", "segments `.` and `..` are resolved, too, and encoded letters decoded"),
-        };
-        manager.refuse(field, why)?;
+    let is_half = manager.is_of_file() && resolves != merges;
+    if is_half {
+        let field = if resolves { "normalize_path" } else { "merge_slashes" };
+        manager.refuse(field, HALF)?;
     }
     let paths = match manager.number("path_with_escaped_slashes_action") {
         0 | KEEP_UNCHANGED if !normalises => Paths::AsSent,
+        // A normal form may reach a route that Envoy does not choose, and the path as sent may pass a refusal.
+        0 | KEEP_UNCHANGED if is_half => Paths::Refuse,
         REJECT_REQUEST => {
             // Escaped slashes that lead to no other route pass, unless a reader of files adds routes that refuse them.
             if !manager.is_of_file() {

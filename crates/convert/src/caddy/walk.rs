@@ -57,7 +57,7 @@ pub(super) fn routes(
     if walk.is_full {
         ledger.decide(line, "the site has too many rules", "convert its parts one by one");
     }
-    let mut routes: Vec<Route> = states.into_iter().map(|state| state.into_route(errors, name)).collect();
+    let mut routes: Vec<Route> = states.into_iter().map(|state| state.into_route(errors, name, ledger)).collect();
     join(&mut routes);
     routes
 }
@@ -352,7 +352,7 @@ impl State {
         }
     }
 
-    fn into_route(self, errors: Option<&RouteKeys>, name: &str) -> Route {
+    fn into_route(self, errors: Option<&RouteKeys>, name: &str, ledger: &mut Ledger) -> Route {
         let mut response = self.response;
         if self.end.is_none() {
             // A response that no directive makes is not written by any.
@@ -366,16 +366,29 @@ impl State {
             fields::put_request(&self.request, &mut set);
             self.place.put(self.query.as_deref(), &mut set);
         }
-        if let Some(errors) = errors.filter(|_| is_error || !is_own || set.has(key!("basic_auth"))) {
-            set.merge(errors);
-            keep_challenge(&mut set);
+        let errors = errors.filter(|_| is_error || !is_own || set.has(key!("basic_auth")));
+        let status = match &action {
+            Action::Respond(response) if !is_error => response.get(key!("status")),
+            _ => None,
+        };
+        match errors {
+            Some(_) if status == Some(&Value::Int(401)) => {
+                let reason = "a request for a password gets no page of `handle_errors`, as the response has its status";
+                ledger.changes(self.line, reason, "another status of respond in the [[route]]");
+            }
+            Some(errors) => {
+                set.merge(errors);
+                keep_challenge(&mut set, is_own && !is_error);
+            }
+            None => {}
         }
         Route { name: name.to_string(), comments: Vec::new(), matching: self.matching, action, set, line: self.line }
     }
 }
 
-/// Sends the challenge for a password with a page of errors, too.
-fn keep_challenge(set: &mut RouteKeys) {
+/// Sends the challenge for a password with a page of errors, too. `alone`: other errors of the route have no page, as it
+/// sends a response that Caddy does not take for an error.
+fn keep_challenge(set: &mut RouteKeys, alone: bool) {
     let Some(realm) = set.text(key!("basic_auth.realm")).map(str::to_string) else { return };
     let Some(Value::List(mut pages)) = set.get(key!("error_pages")).cloned() else { return };
     if let Some(Value::Table(page)) = pages.first() {
@@ -383,6 +396,9 @@ fn keep_challenge(set: &mut RouteKeys) {
         own.set("status", vec![Value::Int(401)]);
         own.set("fields", Entries::one("WWW-Authenticate", format!("Basic realm=\"{}\"", braced(&realm))));
         pages.insert(0, own.into());
+    }
+    if alone {
+        pages.truncate(1);
     }
     set.put(key!("error_pages"), pages);
 }

@@ -124,10 +124,13 @@ enum Once {
     Differs(Finding, BTreeMap<usize, String>),
 }
 
-/// Runs a configuration on both sides. Another process may hold an address, so that a second attempt gets others.
+/// Runs a configuration on both sides. A second attempt is made if another process held an address, or if a machine under
+/// load did not answer in time.
 fn once(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> Once {
+    let may_pass =
+        |finding: &Finding| ["Address already in use", "os error 11"].iter().any(|of| finding.text.contains(of));
     match attempt(grammar, text, seed, endpoints) {
-        Once::Always(finding) if finding.text.contains("Address already in use") => {
+        Once::Always(finding) | Once::Differs(finding, _) if may_pass(&finding) => {
             attempt(grammar, text, seed, endpoints)
         }
         outcome => outcome,

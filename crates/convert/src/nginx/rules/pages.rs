@@ -161,8 +161,8 @@ fn page<'d>(
     if !is_named && own.inner().iter().any(|d| d.name() == "proxy_pass" && d.word(1).contains("$request_uri")) {
         return Err("its page is asked for by the path of the request".into());
     }
-    if is_named && crate::nginx::tree::passes(location) {
-        let todo = "retry of the [[route]], if another pool should get the request itself";
+    if crate::nginx::tree::passes(location) {
+        let todo = "nothing, unless the page depends on the request: retry of the [[route]] asks another endpoint";
         routes.world.ledger.changes(
             directive.line,
             "the page is asked for by GET, without the body of the request",

@@ -5,7 +5,7 @@ use super::condition::{self, Truth};
 use super::pages;
 use super::program::{BY_HAND, Routes, Way};
 use super::rewrite::{self, Outcome};
-use super::state::{Changed, State, join};
+use super::state::{Changed, State, groups, join};
 use crate::ledger::Line;
 use crate::model::{Action, Apart, Cond, Draft, Key, Test};
 use crate::nginx::filters;
@@ -21,6 +21,25 @@ const JUMPS: usize = 4;
 
 /// Variables with the outcome of a check. Requests that fail it are sent elsewhere.
 const VERIFIED: [&str; 6] = ["$ssl_client_", "$secure_link", "$jwt_", "$auth_", "$invalid_", "$realip_"];
+
+/// Number of groups behind an `if` whose block was not entered. An expression that does not match leaves no groups, and one
+/// that matches its own, which no route has.
+fn after_if(directive: &Directive, groups_before: usize) -> usize {
+    let operator = directive.word(2);
+    let (is_expression, is_negated) = (operator.trim_start_matches('!').starts_with('~'), operator.starts_with('!'));
+    let may_match = is_negated || directive.inner().is_empty();
+    match is_expression {
+        false => groups_before,
+        true if may_match && groups(directive.word(3)) > 1 => 0,
+        true => groups_before.min(1),
+    }
+}
+
+/// The state behind a `rewrite` whose expression does not match.
+fn without_groups(mut state: State<'_>) -> State<'_> {
+    state.scope.groups = state.scope.groups.min(1);
+    state
+}
 
 impl<'d> Routes<'_, 'd> {
     /// Follows rules in their order. Without a location, the rules belong to the server.
@@ -51,10 +70,7 @@ impl<'d> Routes<'_, 'd> {
                     None => return,
                 },
                 "if" => match self.condition(directive, rest, &state, location, line) {
-                    // An expression that does not match leaves no groups, and the groups of one that matches are its own.
-                    true if state.scope.groups > 0 && directive.word(2).starts_with('~') => state.scope.groups = 1,
-                    true if directive.word(2).starts_with("!~") => state.scope.groups = 0,
-                    true => {}
+                    true => state.scope.groups = after_if(directive, state.scope.groups),
                     false => return,
                 },
                 _ => {}
@@ -265,7 +281,7 @@ impl<'d> Routes<'_, 'd> {
             None => state.matching.clone(),
             Some(cond) => match join(&state.matching, std::slice::from_ref(cond), &state.scope) {
                 Ok(matching) => matching,
-                Err(Apart::Never) => return Some(state),
+                Err(Apart::Never) => return Some(without_groups(state)),
                 Err(Apart::Unwritable) => {
                     self.world.ledger.changes(directive.line, "its expression does not fit into the match", BY_HAND);
                     return Some(state);
@@ -284,6 +300,8 @@ impl<'d> Routes<'_, 'd> {
                 let is_last = directive.word(3) == "last";
                 let is_break = changed.is_break;
                 inside.changed = Some(changed.clone());
+                // The groups of the rewrite, which the route does not have.
+                inside.scope.groups = inside.scope.groups.min(1).min(2 - groups(directive.word(1)).min(2));
                 match (is_last, location) {
                     (true, Some(_)) => self.jump(&changed, inside, directive.line),
                     (true, None) => self.ways.push(Way::Goes(inside)),
@@ -297,7 +315,7 @@ impl<'d> Routes<'_, 'd> {
                 }
             }
         }
-        cond.is_some().then_some(state)
+        cond.is_some().then(|| without_groups(state))
     }
 
     /// Follows the rules behind a rewrite without a flag.

@@ -43,7 +43,7 @@ fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             }
             // Paths whose readings choose the same route are forwarded as sent, and are so in values.
             if is_odd {
-                seen.target = normal(&seen.target);
+                seen.target = normal(&seen.target.replace('\\', "/"));
                 seen.fields.iter_mut().for_each(|(_, value)| *value = normal_words(value));
             }
         }
