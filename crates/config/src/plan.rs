@@ -23,7 +23,7 @@ pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Http3, HttpsProtocol, HttpsRecord,
     KernelFlows, Listener, ListenerLimits, ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind,
-    RedirectHttps, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone, takes,
+    RedirectHttps, ReportLoad, RequestIdField, UdpFlows, Underscores, UnknownName, Zone, takes,
 };
 pub use crate::sections::map::Map;
 pub use crate::sections::matching::{Criteria, Expected, Match, Paths, Rank, Scheme};

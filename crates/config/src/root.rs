@@ -15,7 +15,7 @@ use crate::sections::discovery::{self, DISCOVERY, Discovery};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::filters::{Limit, SHARED_LIMIT, shared_limits};
 use crate::sections::kernel::{KERNEL, Kernel};
-use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
+use crate::sections::listener::{LISTENER, Listener, Mode, UNDERSCORES, listeners};
 use crate::sections::map::{MAP, Map, maps};
 use crate::sections::matching::{IGNORE_CASE, PATHS};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
@@ -120,6 +120,7 @@ static DEFAULTS: Table = Table {
         table("route", Kind::Table(&DEFAULT_ROUTE), "Filters of routes.", "none"),
         PATHS,
         IGNORE_CASE,
+        UNDERSCORES,
     ],
 };
 

@@ -9,7 +9,7 @@ use crate::route::RouteConfiguration;
 use crate::spelling;
 use crate::tls::with_clients;
 use evenkeel_config::entry::address;
-use evenkeel_config::plan::{Cidr, HostPattern, Listener, ListenerTls, Mode};
+use evenkeel_config::plan::{Cidr, HostPattern, Listener, ListenerTls, Mode, Underscores};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,13 +200,13 @@ fn joined(before: &Listener, made: Listener) -> Result<Listener, String> {
     let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(before).contains(one)).collect();
     let bare = |listener: &Listener| {
         let tls = listener.tls.clone().map(|tls| ListenerTls { certificates: Vec::new(), ..tls });
-        Listener { tls, paths: before.paths, ..listener.clone() }
+        Listener { tls, paths: before.paths, underscores: before.underscores, ..listener.clone() }
     };
     if bare(before) != bare(&made) {
         return Err("it differs from another chain in more than server names, certificates and routes".to_owned());
     }
     let mut all = before.clone();
-    all.paths = before.paths.min(made.paths);
+    (all.paths, all.underscores) = (before.paths.min(made.paths), before.underscores.min(made.underscores));
     if let Some(tls) = &mut all.tls {
         tls.certificates.extend(new);
     }
@@ -241,6 +241,8 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
         }
     }
     listener.paths = spelling::of_requests(node)?;
+    let options = node.node("common_http_protocol_options");
+    listener.underscores = options.map_or(Underscores::default(), spelling::of_fields);
     for filter in node.nodes("http_filters") {
         filter.part(http_filter(filter)).map_err(|why| format!("http_filters: {why}"))?;
     }
@@ -433,8 +435,6 @@ mod tests {
             all.into_iter().collect::<Vec<_>>().join(", ")
         };
         assert_eq!(noted(&[("path_with_escaped_slashes_action", json!(2))]), "path_with_escaped_slashes_action");
-        let options = json!({ "headers_with_underscores_action": 2 });
-        assert_eq!(noted(&[("common_http_protocol_options", options)]), "headers_with_underscores_action");
         let none = [
             ("normalize_path", json!("\u{8}\u{1}")),
             ("merge_slashes", json!(true)),
@@ -453,6 +453,13 @@ mod tests {
             }
             read(&listener(json!([chain]))).expect("it can be kept").listener.paths
         };
+        let names = |action: u64| {
+            let mut chain = json!({ "filters": [manager("a")] });
+            let options = json!({ "headers_with_underscores_action": action });
+            chain["filters"][0]["typed_config"]["common_http_protocol_options"] = options;
+            read(&listener(json!([chain]))).expect("it can be kept").listener.underscores
+        };
+        assert_eq!([0, 1, 2].map(names), [Underscores::Keep, Underscores::Refuse, Underscores::Drop]);
         let normalize = || ("normalize_path", json!("\u{8}\u{1}"));
         let escaped = |action: u64| ("path_with_escaped_slashes_action", json!(action));
         assert_eq!(paths(&[]), Paths::AsSent);
@@ -501,10 +508,6 @@ mod tests {
                 "\"lua\" is not kept",
             ),
             (with("xff_num_trusted_hops", json!(1)), "xff_num_trusted_hops"),
-            (
-                with("common_http_protocol_options", json!({ "headers_with_underscores_action": 1 })),
-                "headers_with_underscores_action: REJECT_REQUEST",
-            ),
             (with("local_reply_config", json!({})), "filter_chains.filters.typed_config.local_reply_config"),
             (with("upgrade_configs", json!([{ "upgrade_type": "CONNECT" }])), "\"CONNECT\" is not forwarded"),
         ] {

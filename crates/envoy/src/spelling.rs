@@ -1,20 +1,16 @@
-//! Settings about spellings of paths, which become `paths` of the listener, and of names of fields, which no listener of
-//! a plan has. There a rejection is refused: its operator relies on it. The others are noted, see [`Node::note`].
+//! Settings about spellings of paths and of names of fields, which become `paths` and `underscores` of the listener.
 
 use crate::node::Node;
-use evenkeel_config::plan::Paths;
-
-/// Reason for which a rejection is refused. No criterion of a route is about names of fields, so no route can refuse them.
-const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would pass";
+use evenkeel_config::plan::{Paths, Underscores};
 
 /// Difference where only one of two settings for paths is on.
 const HALF: &str = "a path gets a 400 if it is for another route in its normal form, which has slashes merged, segments `.` \
     and `..` resolved, and encoded letters decoded";
 
-/// Reads the settings of a connection manager. Returns the setting for paths that servers may read in several ways.
+/// Reads the settings of a connection manager for paths that servers may read in several ways.
 ///
 /// # Errors
-/// The setting that rejects requests.
+/// A difference that is refused.
 pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
     const KEEP_UNCHANGED: u64 = 1;
     const REJECT_REQUEST: u64 = 2;
@@ -38,21 +34,16 @@ pub fn of_requests(manager: &Node<'_>) -> Result<Paths, String> {
         }
         _ => Paths::Normalise,
     };
-    manager.node("common_http_protocol_options").map_or(Ok(()), of_fields)?;
     Ok(paths)
 }
 
-/// Reads the settings of the protocol of a listener or a cluster.
-///
-/// # Errors
-/// The setting that rejects requests.
-pub fn of_fields(options: &Node<'_>) -> Result<(), String> {
-    const ALLOW: u64 = 0;
+/// Reads the setting of a protocol for fields with `_` in their names.
+pub fn of_fields(options: &Node<'_>) -> Underscores {
     const REJECT_REQUEST: u64 = 1;
+    const DROP_HEADER: u64 = 2;
     match options.number("headers_with_underscores_action") {
-        ALLOW => {}
-        REJECT_REQUEST => options.refuse("headers_with_underscores_action", PASSES)?,
-        _ => options.note("headers_with_underscores_action"),
+        REJECT_REQUEST => Underscores::Refuse,
+        DROP_HEADER => Underscores::Drop,
+        _ => Underscores::Keep,
     }
-    Ok(())
 }

@@ -72,6 +72,16 @@ impl<'b> Fields<'_, 'b> {
         }
     }
 
+    /// Drops the fields that have a byte in their names, and takes their names away: no reader finds them.
+    pub fn hide_with(&mut self, byte: u8) {
+        for field in &mut *self.rows {
+            if field.name(self.bytes).contains(&byte) {
+                field.dropped = true;
+                field.name_end = field.name;
+            }
+        }
+    }
+
     /// Name and value of each field that is forwarded, in order.
     pub fn kept(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         self.rows.iter().filter(|field| !field.dropped).map(|field| (field.name(self.bytes), field.value(self.bytes)))

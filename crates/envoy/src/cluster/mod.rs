@@ -185,7 +185,8 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     }
     if let Some(http) = http {
         http.wrapped("max_headers_count");
-        spelling::of_fields(http)?;
+        // Envoy applies it to requests of clients only.
+        let _ = spelling::of_fields(http);
         if let Some(idle) = http.duration("idle_timeout") {
             pool.timeouts.upstream_idle = if idle.is_zero() { DAY } else { idle.min(DAY) };
         }

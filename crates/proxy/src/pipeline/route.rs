@@ -15,9 +15,9 @@ use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
-use evenkeel_config::plan::RouteTimeouts;
+use evenkeel_config::plan::{RouteTimeouts, Underscores};
 use evenkeel_net::deadline::Timer;
-use evenkeel_wire::head::Request;
+use evenkeel_wire::head::{Fields, Request};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::OnceCell;
@@ -117,6 +117,7 @@ pub fn route<'r, 'b>(
     timer: &Timer,
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
+    apply(rules.plan.underscores, &mut head.request.fields)?;
     if let Some(resume) = passage.resume.take() {
         let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
         verdict(waited.resume(passage.at, resume, &mut record.exchange, head))?;
@@ -162,6 +163,22 @@ pub fn route<'r, 'b>(
             || record.exchange.facts.wants_body
             || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
+}
+
+/// Applies the setting of a listener for fields with `_` in their names.
+#[inline]
+fn apply(setting: Underscores, fields: &mut Fields<'_, '_>) -> Result<(), Response> {
+    match setting {
+        Underscores::Keep => {}
+        Underscores::Drop => fields.hide_with(b'_'),
+        Underscores::Refuse => {
+            if let Some(field) = fields.rows.iter().find(|field| field.name(fields.bytes).contains(&b'_')) {
+                let name = String::from_utf8_lossy(field.name(fields.bytes));
+                return Err(Response::new(400, format!("the name of the field \"{name}\" has an underscore")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The filters for the body of a request. Removes the fields that state its length if they may change it.

@@ -24,6 +24,7 @@ mod replaced;
 mod rewrites;
 mod routing;
 mod trailers;
+mod underscores;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

@@ -1,7 +1,7 @@
 //! `[listener.NAME]`: addresses that accept clients, and the rules for those clients. See [`Listener`];
 //! larger subtables have separate files.
 
-// Order: bound, errors, http2, http3, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, zone, mode
+// Order: bound, errors, http2, http3, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, underscores, zone, mode
 mod bound;
 mod errors;
 mod http2;
@@ -14,6 +14,7 @@ mod report_load;
 mod request_id;
 mod tls;
 mod udp;
+mod underscores;
 mod zone;
 
 pub use bound::takes;
@@ -28,6 +29,8 @@ pub use report_load::ReportLoad;
 pub use request_id::RequestIdField;
 pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
 pub use udp::UdpFlows;
+pub(crate) use underscores::UNDERSCORES;
+pub use underscores::Underscores;
 pub use zone::{ClientLocality, HttpsProtocol, HttpsRecord, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
@@ -212,6 +215,8 @@ table! {
         paths: Paths = PATHS;
         /// True if the paths of requests are matched without regard to case.
         ignore_case: bool = IGNORE_CASE;
+        /// Effect on fields of requests with `_` in their names.
+        underscores: Underscores = UNDERSCORES;
         /// True if forwarded requests carry a loop mark (RFC 8586) and returning requests are refused.
         detect_loops: bool = Key {
             name: "detect_loops",
@@ -253,6 +258,7 @@ pub(crate) const OF_REQUESTS: &[&str] = &[
     "trusted_proxies",
     "paths",
     "ignore_case",
+    "underscores",
     "detect_loops",
     "errors",
     "error_pages",
@@ -415,7 +421,8 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
     let is_http = listener.mode == Mode::Http;
     let paths = if is_http { listener.paths } else { Paths::default() };
     let ignore_case = is_http && listener.ignore_case;
-    Listener { name: name.as_str().into(), paths, ignore_case, ..listener }
+    let underscores = if is_http { listener.underscores } else { Underscores::default() };
+    Listener { name: name.as_str().into(), paths, ignore_case, underscores, ..listener }
 }
 
 fn check(section: &Section, mode: Mode, findings: &mut Findings) {
