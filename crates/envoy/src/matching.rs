@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 use crate::pairs::{braced, whole};
-use crate::values::{add, escaped, exclude, fits, meets, present, regex_condition, text_condition};
+use crate::values::{add, escaped, exclude, fits, integers, meets, present, regex_condition, text_condition};
 use evenkeel_config::plan::{Criteria, Expected, HostPattern, Match, PathPattern, Scheme, compile_regex};
 use std::sync::Arc;
 
@@ -41,11 +41,8 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
         let expected = Expected { regex: Some(GRPC.into()), ..Expected::default() };
         add(&mut matching.criteria.headers, "content-type", expected)?;
     }
-    if let Some(fraction) = node.node("runtime_fraction") {
-        let share = fraction.node("default_value").map_or(0.0, share);
-        if share < 1.0 {
-            return Err("runtime_fraction: a match takes all requests or none".to_owned());
-        }
+    if fraction(node).is_some_and(|share| share > 0.0 && share < 1.0) {
+        return Err("runtime_fraction: a match takes all requests or none".to_owned());
     }
     if let Some(text) = whole(&matching.path) {
         if !matching.criteria.of_path().all(|(regex, extent)| fits(regex, extent, &text)) {
@@ -54,6 +51,15 @@ pub fn matching(node: &Node<'_>) -> Result<Match, String> {
         matching.criteria.search = None;
     }
     Ok(matching)
+}
+
+/// True if a `RouteMatch` takes no request.
+pub fn is_never(node: &Node<'_>) -> bool {
+    fraction(node) == Some(0.0)
+}
+
+fn fraction(node: &Node<'_>) -> Option<f64> {
+    Some(node.node("runtime_fraction")?.node("default_value").map_or(0.0, share))
 }
 
 /// Returns the match of the path of a `RouteMatch` without its other conditions; of all paths if it cannot be kept either.
@@ -231,11 +237,12 @@ fn header_value(node: &Node<'_>) -> Result<Expected, String> {
         let [prefix, suffix, contains] = parts;
         return Ok(Expected { prefix, suffix, contains, ..unset });
     }
-    match node.has("range_match") {
-        true => Err("range_match: a range of numbers is not a condition of routes".to_owned()),
-        // Without any of them the field has to be there.
-        false => Ok(present(!node.has("present_match") || node.flag("present_match"))),
+    if let Some(range) = node.node("range_match") {
+        let [start, end] = ["start", "end"].map(|name| range.number(name).cast_signed());
+        return regex_condition(integers(start, end).ok_or("range_match: no number is in the range")?);
     }
+    // Without any of them the field has to be there.
+    Ok(present(!node.has("present_match") || node.flag("present_match")))
 }
 
 /// A domain with a wildcard that no host pattern has.

@@ -46,6 +46,8 @@ struct Use<'a> {
     name: String,
     routes: &'a RouteConfiguration,
     hosts: &'a [HostPattern],
+    /// Server names of the other filter chains of the listener.
+    others: Vec<&'a HostPattern>,
     idle: Idle,
     listeners: Vec<Arc<str>>,
 }
@@ -108,14 +110,18 @@ fn uses(in_use: &InUse) -> Vec<Use<'_>> {
                 }
             };
             let of_listener = listener.listener.name.clone();
-            let same =
-                |one: &&mut Use<'_>| std::ptr::eq(one.routes, routes) && one.hosts == chain.hosts && one.idle == idle;
+            let others = listener.chains.iter().filter(|other| other.position != chain.position);
+            let others: Vec<&HostPattern> = others.flat_map(|other| &other.hosts).collect();
+            let same = |one: &&mut Use<'_>| {
+                let is_alike = one.hosts == chain.hosts && one.others == others && one.idle == idle;
+                std::ptr::eq(one.routes, routes) && is_alike
+            };
             match uses.iter_mut().find(same) {
                 Some(there) if there.listeners.contains(&of_listener) => {}
                 Some(there) => there.listeners.push(of_listener),
                 None => {
                     let hosts = &chain.hosts[..];
-                    uses.push(Use { of, name: named, routes, hosts, idle, listeners: vec![of_listener] });
+                    uses.push(Use { of, name: named, routes, hosts, others, idle, listeners: vec![of_listener] });
                 }
             }
         }
@@ -156,8 +162,12 @@ impl<'a> Making<'a> {
         let of: Arc<str> = format!("{}/{}/{}", used.of, host.name, planned.label).into();
         let (listeners, order) = (used.listeners.clone(), planned.order);
         let Ok(matching) = place.matching(&planned.matching) else {
-            // Conditions on the host that no single match can hold.
-            let matching = place.matching(&Match::all()).unwrap_or_default();
+            // Conditions on the host that no single match can hold. The others stay, or other routes would win.
+            let mut rest = planned.matching.clone();
+            for side in [&mut rest.criteria, &mut rest.not] {
+                side.headers.retain(|(name, _)| &**name != "host");
+            }
+            let matching = place.matching(&rest).unwrap_or_default();
             let action = Action::Respond(Respond { status: 403, ..Respond::default() });
             self.routes
                 .push(Piece { of, value: Route { name, listeners, matching, order, action, ..Route::default() } });
@@ -321,7 +331,7 @@ fn places(host: &VirtualHost, used: &Use<'_>) -> Vec<Place> {
     let others = || used.routes.hosts.iter().filter(|other| other.name != host.name).flat_map(|other| &other.odd);
     let expected = |all: Vec<&OddDomain>| (!all.is_empty()).then(|| OddDomain::expected(&all));
     let mut all = Vec::new();
-    for hosts in hosts(host, used.hosts) {
+    for hosts in hosts(host, used.hosts, &used.others) {
         let is_wide = |host: &HostPattern| matches!(host, HostPattern::Wildcard(_));
         let not = match host.is_for_all && (hosts.is_empty() || !used.hosts.is_empty()) {
             true => expected(others().collect()),
@@ -339,8 +349,8 @@ fn places(host: &VirtualHost, used: &Use<'_>) -> Vec<Place> {
 }
 
 /// Hosts of a virtual host at a filter chain: a list for each kind of route that it needs. An empty list means any
-/// host.
-fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
+/// host. Hosts that are server names of `others` belong to these, as clients use the same name for both.
+fn hosts(host: &VirtualHost, chain: &[HostPattern], others: &[&HostPattern]) -> Vec<Vec<HostPattern>> {
     let mut named: BTreeSet<HostPattern> = BTreeSet::new();
     if chain.is_empty() {
         named.extend(host.domains.iter().cloned());
@@ -352,6 +362,10 @@ fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
             named.extend(chain.iter().filter_map(|name| within(domain, name)).cloned());
         }
     }
+    named.retain(|name| {
+        let own = chain.iter().map(|of| closeness(of, name)).max().unwrap_or(0);
+        others.iter().all(|of| closeness(of, name) <= own)
+    });
     let mut all = Vec::new();
     if !named.is_empty() {
         all.push(named.into_iter().collect());
@@ -360,6 +374,15 @@ fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
         all.push(Vec::new());
     }
     all
+}
+
+/// Length of a pattern that takes all of a host, with one more for a whole name; 0 if it does not.
+fn closeness(pattern: &HostPattern, host: &HostPattern) -> usize {
+    match (pattern, within(host, pattern)) {
+        (_, inner) if inner != Some(host) => 0,
+        (HostPattern::Exact(name), _) => name.len() + 1,
+        (HostPattern::Wildcard(suffix), _) => suffix.len(),
+    }
 }
 
 /// Returns the host that lies within the other; `None` if neither does.

@@ -2,7 +2,7 @@
 
 use crate::action::{Acting, Inherited, To, action, answering};
 use crate::headers::{self, Changes, Fields};
-use crate::matching::{OddDomain, host, matching, path_alone};
+use crate::matching::{OddDomain, host, is_never, matching, path_alone};
 use crate::node::Node;
 use crate::order::settle;
 use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Respond, Scheme};
@@ -160,6 +160,10 @@ fn virtual_host(node: &Node<'_>, around: &Around<'_>, mirrors: &[&Node<'_>]) -> 
         let read = one(route, &changes, around, &inherited);
         let read = route.part(read).map_err(|why| format!("routes {label:?}: {why}"))?;
         let Some((mut matching, mut acting)) = read else { continue };
+        if route.node("match").is_some_and(is_never) {
+            route.differs("no request takes it, as its runtime_fraction is 0");
+            continue;
+        }
         if !bare.odd.is_empty() && matching.criteria.headers.iter().any(|(name, _)| &**name == "host") {
             route.without(
                 "its condition on the host cannot be joined with the domain: its requests are refused".into(),

@@ -335,11 +335,13 @@ messages! {
         refused: 11 tls_context, 12 connect_matcher, 13 dynamic_metadata, 15 path_match_policy, 16 filter_state;
     }
     HEADER_MATCHER {
-        kept: 1 name Text, 4 exact_match Text, 7 present_match Number, 8 invert_match Number,
+        kept: 1 name Text, 4 exact_match Text, 6 range_match Of(&INT64_RANGE), 7 present_match Number, 8 invert_match Number,
             9 prefix_match Text, 10 suffix_match Text, 11 safe_regex_match Of(&REGEX_MATCHER),
             12 contains_match Text, 13 string_match Of(&STRING_MATCHER),
             14 treat_missing_header_as_empty Number;
-        refused: 6 range_match;
+    }
+    INT64_RANGE {
+        kept: 1 start Number, 2 end Number;
     }
     QUERY_MATCHER {
         kept: 1 name Text, 5 string_match Of(&STRING_MATCHER), 6 present_match Number;

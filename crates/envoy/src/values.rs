@@ -62,6 +62,41 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// Regular expression for the integers from `start` to below `end`, with a sign and zeros in front as Envoy reads them.
+/// `None` if there are none.
+pub fn integers(start: i64, end: i64) -> Option<String> {
+    let (start, last) = (i128::from(start), i128::from(end) - 1);
+    let mut all = Vec::new();
+    if last >= 0 && start <= last {
+        all.push(format!("\\+?0*(?:{})", digits(start.max(0).unsigned_abs(), last.unsigned_abs())));
+    }
+    if start <= 0 && start <= last {
+        all.push(format!("-0*(?:{})", digits(last.min(0).unsigned_abs(), start.unsigned_abs())));
+    }
+    (!all.is_empty()).then(|| all.join("|"))
+}
+
+/// Regular expression for the decimal numbers from `first` to `last`, in parts that differ in their last digits.
+fn digits(first: u128, last: u128) -> String {
+    let mut ends = std::collections::BTreeSet::from([last]);
+    for tens in std::iter::successors(Some(10_u128), |tens| tens.checked_mul(10)).take(19) {
+        ends.extend([first - first % tens + tens - 1].into_iter().filter(|end| *end < last));
+        ends.extend((last + 1 - (last + 1) % tens).checked_sub(1).filter(|end| *end > first && *end < last));
+    }
+    let mut from = first;
+    let mut parts = Vec::new();
+    for end in ends {
+        let pairs = from.to_string().into_bytes().into_iter().zip(end.to_string().into_bytes());
+        let part = pairs.map(|(a, b)| match a == b {
+            true => char::from(a).to_string(),
+            false => format!("[{}-{}]", char::from(a), char::from(b)),
+        });
+        parts.push(part.collect::<String>());
+        from = end + 1;
+    }
+    parts.join("|")
+}
+
 /// True if an expression matches a text.
 pub fn fits(regex: &str, extent: Extent, text: &str) -> bool {
     captures(regex, extent).is_some_and(|regex| regex.find(text.as_bytes(), 0, &Cell::new(STEPS)).is_some())
@@ -176,6 +211,25 @@ mod tests {
 
     fn regex(text: &str) -> Expected {
         Expected { regex: Some(text.into()), ..Expected::default() }
+    }
+
+    #[test]
+    fn integers_of_a_range_are_an_expression() {
+        for (start, end) in [(1, 5), (0, 1), (0, 100), (-3, 3), (-120, -7), (98, 1203), (7, 8)] {
+            let regex = integers(start, end).expect("a range");
+            for number in -1300..1300_i64 {
+                let fits = fits(&regex, Extent::Whole, &number.to_string());
+                assert_eq!(fits, (start..end).contains(&number), "{number} of {start}..{end}: {regex}");
+            }
+            let odd = [format!("+{}", start.max(0)), format!("00{}", start.max(0)), "-0".to_owned()];
+            let wanted = start <= 0 && end > 0 || start > 0;
+            assert_eq!(fits(&regex, Extent::Whole, &odd[0]), wanted, "{regex}");
+            assert_eq!(fits(&regex, Extent::Whole, &odd[1]), wanted, "{regex}");
+            assert_eq!(fits(&regex, Extent::Whole, &odd[2]), start <= 0 && end > 0, "{regex}");
+            assert!(!fits(&regex, Extent::Whole, "") && !fits(&regex, Extent::Whole, "x"));
+        }
+        assert_eq!((integers(5, 5), integers(5, 1)), (None, None));
+        assert!(fits(&integers(i64::MIN, i64::MAX).expect("all"), Extent::Whole, "9223372036854775806"));
     }
 
     #[test]

@@ -297,6 +297,12 @@ fn redirect(to: &Node<'_>, of_match: &Node<'_>, matching: &Match) -> Result<(Red
         Some(path) => redirect.path = Some(Template::literal(path)),
         None => {}
     }
+    // A redirect to the path of the route itself is a mistake in a plan unless it names its host.
+    let is_own = matches!(&redirect, Redirect { path: Some(path), scheme: None, host: None, port: None, .. }
+        if crate::pairs::whole(&matching.path).is_some_and(|own| *path == Template::literal(&own)));
+    if is_own {
+        redirect.host = Some(Template::of_field("{host}", false).map_err(|why| format!("path_redirect: {why}"))?);
+    }
     let prefix = is_set("prefix_rewrite").map(|prefix| Replacement::of(prefix, of_match, matching)).transpose()?;
     let prefix = prefix.flatten();
     if redirect.path.is_none() && prefix.as_ref().is_some_and(Replacement::may_double_slashes) {
