@@ -26,10 +26,9 @@ pub fn always(from: From) -> impl Iterator<Item = &'static str> {
         ],
         From::Nginx => &[
             PATHS,
-            "a path with `//`, `/.` or `%` whose readings choose one route passes as it was sent, also to variables and groups",
+            "a path with `//`, `/.` or `%` whose readings choose one route passes as it was sent, also to variables, groups and maps",
             "a refusal by a limit has Retry-After and RateLimit fields; what access lists and passwords refuse does not count",
-            "X-Accel fields of endpoints are sent to clients: `internal_redirects` of a route follows X-Accel-Redirect",
-            "a field with `_` in its name passes, where NGINX drops it without underscores_in_headers",
+            "X-Accel fields of endpoints have no effect, but X-Accel-Redirect to a location with `internal` that proxies",
             "Server and Date are the endpoint's, where NGINX writes its own",
             "values have the host as it was sent, where NGINX writes it in lower case and without a final dot",
             "where NGINX looks for a file, a method gets a 404 and not a 405, and a body may be of any size",

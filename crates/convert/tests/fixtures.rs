@@ -137,7 +137,7 @@ fn reports_and_outputs_are_short() {
     let percent = |fixture: &Fixture| 100 * lines(&fixture.converted.toml) / lines(&fixture.text);
     let output = median(fixtures.iter().map(percent).collect());
     eprintln!("{} fixtures: {report} lines of report, {output} % of the lines of the input", fixtures.len());
-    assert!(report <= 25 && output <= 150, "{report} lines of report, {output} %");
+    assert!(report <= 25 && output <= 155, "{report} lines of report, {output} %");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod committed;
 mod fixtures;
 mod large;
+mod listeners;
 mod never_panics;
 mod protective;
 mod protective_caddy;

@@ -100,7 +100,7 @@ fn what_routes_of_a_control_plane_keep_is_kept_of_files() {
 #[test]
 fn a_route_of_envoy_with_a_condition_that_has_no_counterpart_is_left_out() {
     for matching in [
-        r#""prefix": "/", "headers": [{"name": "x", "range_match": {"start": 1, "end": 2}}]"#,
+        r#""prefix": "/", "headers": [{"name": "x", "range_match": {"start": 2, "end": 2}}]"#,
         r#""prefix": "/", "dynamic_metadata": [{"filter": "x"}]"#,
         r#""prefix": "/", "filter_state": [{"key": "x"}]"#,
         r#""prefix": "/", "a_newer_condition": {}"#,
@@ -326,4 +326,47 @@ fn a_host_that_envoy_does_not_find_gets_no_more_than_the_virtual_host_for_all_ot
     has(&beside_a_refusal(r#""strip_trailing_host_dot": true,"#, "b.test"), &refusal(".*:[0-9]*"));
     let stripped = beside_a_refusal(r#""strip_trailing_host_dot": true, "strip_any_host_port": true,"#, "b.test");
     assert!(!stripped.toml.contains("regex"), "{}", stripped.toml);
+}
+
+#[test]
+fn a_listener_of_envoy_for_http3_becomes_http3_of_the_listener_over_tcp() {
+    let listener = |name: &str, more: &str| {
+        format!(
+            "  - name: {name}\n    address: {{ socket_address: {{ address: 0.0.0.0, port_value: 443 }} }}\n{more}    \
+             filter_chains:\n    - transport_socket: {{ name: t, typed_config: {{ \"@type\": \
+             t/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext, common_tls_context: {{ tls_certificates: \
+             [{{ certificate_chain: {{ filename: c }}, private_key: {{ filename: k }} }}] }} }} }}\n      filters: [{{ name: h, \
+             typed_config: {{ \"@type\": t/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager, \
+             route_config: {{ virtual_hosts: [{{ name: a, domains: [\"*\"], routes: [{{ match: {{ prefix: / }}, \
+             direct_response: {{ status: 200 }} }}] }}] }} }} }}]\n"
+        )
+    };
+    let over_quic = "    udp_listener_config: { quic_options: {} }\n";
+    let both = format!("static_resources:\n  listeners:\n{}{}", listener("tcp", ""), listener("udp", over_quic));
+    let both = converted(&both);
+    has(&both, "http3 = true");
+    assert_eq!(both.toml.matches("[listener.").count(), 1, "{}", both.toml);
+    changes(&both.report, "clients of HTTP/3 have the routes");
+}
+
+#[test]
+fn a_limit_of_envoy_is_shared_by_the_routes_of_its_filter_chain() {
+    let filter = |more: &str| {
+        let filter = format!(
+            r#"{{"name": "l", "typed_config": {{"@type": "t/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit", {more}
+            "token_bucket": {{"max_tokens": 20, "tokens_per_fill": 10, "fill_interval": "1s"}}}}}}"#
+        );
+        converted(&format!(
+            r#"{{"static_resources": {{"listeners": [{{"name": "web", "address": {{"socket_address": {{"address": "0.0.0.0", "port_value":
+            80}}}}, "filter_chains": [{{"filters": [{{"name": "h", "typed_config": {{"@type":
+            "t/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", "http_filters": [{filter}],
+            "route_config": {{"virtual_hosts": [{{"name": "v", "domains": ["*"], "routes": [{{"match": {{"prefix": "/"}},
+            "direct_response": {{"status": 200}}}}]}}]}}}}}}]}}]}}]}}}}"#
+        ))
+    };
+    let all = r#""filter_enabled": {"default_value": {"numerator": 100}}, "filter_enforced": {"default_value": {"numerator": 100}},"#;
+    let limited = filter(all);
+    has(&limited, "[limit.web]\nrequests = \"10/s\"\nburst = 20\nkey = \"route\"");
+    has(&limited, "limits = ");
+    assert!(!filter("").toml.contains("limit"), "Envoy enforces it for no request");
 }

@@ -130,6 +130,8 @@ struct Global {
     is_automatic: bool,
     /// Networks of proxies in front. `None`: they are not known.
     trusted: Option<Vec<String>>,
+    /// Ports without HTTP/3; `None` for all.
+    without_h3: Vec<Option<u16>>,
 }
 
 impl Global {
@@ -146,6 +148,21 @@ impl Global {
         }
     }
 
+    /// Reads `protocols h1 h2 h3` of the servers at an address, or of all.
+    fn protocols(&mut self, servers: &Directive, row: &Directive, ledger: &mut Ledger) {
+        let has = |word: &str| row.from(1).iter().any(|own| own == word);
+        if !has("h3") {
+            self.without_h3.push(servers.word(1).rsplit(':').next().and_then(|port| port.parse().ok()));
+        }
+        if has("h1") && has("h2") && !has("h2c") {
+            ledger.carried(row.line);
+        }
+    }
+
+    fn has_h3(&self, port: u16) -> bool {
+        self.without_h3.iter().all(|other| other.is_some_and(|other| other != port))
+    }
+
     fn reading(&self) -> Reading {
         Reading {
             is_guarded: false,
@@ -157,7 +174,7 @@ impl Global {
 
 /// Reads the global options.
 fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> Global {
-    let mut global = Global { is_automatic: true, trusted: Some(Vec::new()) };
+    let mut global = Global { is_automatic: true, trusted: Some(Vec::new()), without_h3: Vec::new() };
     for option in options {
         ledger.carried(option.line);
         match option.name() {
@@ -173,8 +190,10 @@ fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> G
             }
             "servers" => {
                 for inner in &option.block {
-                    if inner.name() == "trusted_proxies" {
-                        global.trust(inner, ledger);
+                    match inner.name() {
+                        "trusted_proxies" => global.trust(inner, ledger),
+                        "protocols" => global.protocols(option, inner, ledger),
+                        _ => {}
                     }
                     inner.lost(
                         "settings of servers are keys of the listeners",
@@ -405,6 +424,9 @@ impl Ports {
                     target.root.put(key!("acme.challenge"), "http-01");
                 }
                 listener.certify(entry.files, entry.acme);
+                if global.has_h3(port) {
+                    listener.set.put(key!("http3"), true);
+                }
                 if let Some(auth) = &entry.client_auth {
                     auth.put(&mut listener);
                 }

@@ -41,7 +41,7 @@ pub(super) fn read(
         match row.name() {
             "to" => row.from(1).iter().for_each(|word| upstream(word, row, &mut pool, ledger)),
             name if name.starts_with("health_") => health(row, &mut check, ledger),
-            "header_up" | "header_down" => {}
+            "header_up" | "header_down" | "rewrite" => {}
             "lb_policy" => policy(row, &mut pool, ledger),
             "lb_retries" => match row.word(1).parse::<u64>() {
                 Ok(retries) => drop(pool.set.put(key!("retry.attempts"), retries.min(10))),

@@ -250,7 +250,15 @@ impl Site<'_> {
                 let steps = self.block(&directive.block, named, directive.name() != "route");
                 return vec![Effect::Block { steps, strip }];
             }
-            "redir" | "respond" | "error" | "abort" | "reverse_proxy" => return vec![self.end(directive, words)],
+            "redir" | "respond" | "error" | "abort" | "reverse_proxy" => {
+                let end = self.end(directive, words);
+                let own = directive.block.iter().find(|row| row.name() == "rewrite");
+                let Some(rewrite) = own.filter(|_| directive.name() == "reverse_proxy") else { return vec![end] };
+                // Endpoints get the path, and no other directive sees it.
+                let path = Effect::Path(self.path(rewrite, rewrite.from(1)));
+                let step = |effect| Step { when: When::always(), effect, group: None, refuses: false, line };
+                return vec![Effect::Several(vec![step(path), step(end)])];
+            }
             "php_fastcgi" | "file_server" => {
                 let todo = "keep a web server for the files, as a pool of its own";
                 directive.lost("files and PHP are not served", todo, self.ledger);

@@ -10,7 +10,7 @@ use crate::protection::user;
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
 use evenkeel_config::plan::{BasicAuth, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
-use evenkeel_envoy::matching::matching;
+use evenkeel_envoy::matching::{is_never, matching};
 use evenkeel_envoy::pairs::{are_apart, takes_all};
 use evenkeel_envoy::schema::ROUTE_MATCH;
 use std::sync::Arc;
@@ -127,7 +127,11 @@ fn tokens(config: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> Resu
             Some(table) => {
                 let node = message(table, &ROUTE_MATCH, ledger);
                 let read = node.whole(matching(&node));
+                let is_never = is_never(&node);
                 settle(table, &node, ledger);
+                if is_never {
+                    continue;
+                }
                 read?
             }
             None => Match::all(),

@@ -2,18 +2,21 @@
 //! control planes too.
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
-//! 2. `auth`, `body_max`, `compression`, `rbac`: HTTP filters that become keys of the routes of their filter chain, or
+//! 2. `auth`, `body_max`, `compression`, `rate`, `rbac`: HTTP filters that become keys of the routes of their filter chain, or
 //!    routes that refuse (`guard`). `rule` is a rule of such a filter, and `per_route` has the settings of routes for
 //!    filters. `spellings` refuses paths and hosts by their spelling.
-//! 3. `settled`: the report, by the fields that were read from the messages.
+//! 3. `quic`: listeners for HTTP/3, which share their addresses with listeners over TCP.
+//! 4. `settled`: the report, by the fields that were read from the messages.
 
-// Order: auth, body_max, compression, rbac, rule, spellings, guard, per_route, behind, settled, read
+// Order: auth, body_max, compression, rate, rbac, rule, spellings, guard, per_route, behind, quic, settled, read
 mod auth;
 mod behind;
 mod body_max;
 mod compression;
 mod guard;
 mod per_route;
+mod quic;
+mod rate;
 mod rbac;
 mod read;
 mod rule;
@@ -49,7 +52,7 @@ struct Read<'t> {
 /// Reads a bootstrap configuration. Returns the plan, which may have errors.
 pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Plan {
     let root = tree::read(text, file, ledger);
-    let (listeners, clusters) = (named(&root, "listeners", "listener"), named(&root, "clusters", "cluster"));
+    let (mut listeners, clusters) = (named(&root, "listeners", "listener"), named(&root, "clusters", "cluster"));
     let mut in_use = InUse::default();
     let mut of_clusters = Vec::new();
     for (name, table) in &clusters {
@@ -65,6 +68,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Pla
         of_clusters.push(Read { name, table, node });
     }
     let mut of_listeners = Vec::new();
+    let over_quic = quic::of(&mut listeners);
+    let mut limits = rate::Shared::new();
     for (name, table) in &listeners {
         let node = named_message(name, table, &LISTENER, ledger);
         let read = ListenerResource::of(&node).and_then(|read| match in_use.listeners.contains_key(name) {
@@ -72,17 +77,23 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Pla
             false => Ok(read),
         });
         if let Ok(Some(mut listener)) = node.part(read) {
-            filters(table, &mut listener, ledger);
+            filters(table, &mut listener, &mut limits, ledger);
+            quic::add(table, &over_quic, &mut listener.listener, ledger);
             in_use.listeners.insert(name.clone(), Arc::new(listener));
         }
         of_listeners.push(Read { name, table, node });
+    }
+    for twin in over_quic {
+        twin.missing("the listener over TCP at its address was left out", "http3 of a listener with TLS", ledger);
     }
     let made = pieces(&in_use);
     notes(&of_listeners, &of_clusters, &in_use, &made, ledger);
     of_listeners.iter().for_each(|read| settle(read.table, &read.node, ledger));
     of_clusters.iter().for_each(|read| settle(read.table, &read.node, ledger));
     rest(&root, ledger);
-    plan(made, &listeners, &clusters)
+    let mut plan = plan(made, &listeners, &clusters);
+    plan.limits = limits;
+    plan
 }
 
 /// Tables of a list with their names; those without a name get a number.
@@ -103,7 +114,7 @@ fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledg
 }
 
 /// Adds the settings of its HTTP filters to the routes of each filter chain.
-fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
+fn filters(table: &Table, listener: &mut ListenerResource, limits: &mut rate::Shared, ledger: &mut Ledger) {
     let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
     let ListenerResource { listener, chains: of_chains, .. } = listener;
     for chain in of_chains {
@@ -115,7 +126,7 @@ fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) 
         };
         for manager in each(chains[chain.position], "filters").filter_map(|filter| filter.get("typed_config")) {
             for filter in each(manager, "http_filters") {
-                http_filter(filter, manager, &users, listener, routes, ledger);
+                http_filter(filter, manager, &users, listener, routes, limits, ledger);
             }
             spellings::refuse(manager, routes, ledger);
         }
@@ -128,6 +139,7 @@ fn http_filter(
     users: &str,
     listener: &plan::Listener,
     routes: &mut RouteConfiguration,
+    limits: &mut rate::Shared,
     ledger: &mut Ledger,
 ) {
     let text = |path: &str| filter.at(path).and_then(Table::text).unwrap_or_default();
@@ -145,6 +157,11 @@ fn http_filter(
     if is("envoy.filters.http.buffer", ".http.buffer.v3.Buffer") && body_max::read(filter, manager, &mut behind, ledger)
     {
         return;
+    }
+    if is("envoy.filters.http.local_ratelimit", ".local_ratelimit.v3.LocalRateLimit")
+        && filter.get("typed_config").is_some()
+    {
+        return rate::read(filter, manager, &listener.name, &mut behind, limits, ledger);
     }
     let _ = auth::read(filter, manager, users, &mut behind, ledger) || compression::read(filter, &mut behind, ledger);
 }

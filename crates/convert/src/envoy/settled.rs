@@ -33,7 +33,7 @@ const OF_KEYS: [(&str, &str, &str); 9] = [
 ];
 
 /// Keys that refuse requests, which are let through here.
-const REFUSALS: [&str; 2] = ["headers_with_underscores_action", "path_with_escaped_slashes_action"];
+const REFUSALS: [&str; 1] = ["path_with_escaped_slashes_action"];
 
 /// Messages without which requests are not answered, or not as before.
 static WHOLE: [&Message; 5] =

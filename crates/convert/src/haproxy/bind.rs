@@ -22,7 +22,11 @@ pub(super) fn read(item: &Item, base: &str, context: &Context<'_>, ledger: &mut 
         if address.starts_with("mptcp") {
             ledger.changes(item.line, MPTCP.0, MPTCP.1);
         }
-        match bind_address(address) {
+        let over_udp = ["quic4@", "quic6@"].iter().find_map(|prefix| address.strip_prefix(prefix));
+        if over_udp.is_some() {
+            bind.set.put(key!("http3"), true);
+        }
+        match bind_address(over_udp.unwrap_or(address)) {
             Ok(address) => bind.addresses.push(address),
             Err((reason, todo)) => ledger.changes(item.line, format!("{address}: {reason}"), todo),
         }
@@ -165,7 +169,7 @@ fn parameter(word: &str, value: &str, base: &str, bind: &mut Bind, item: &Item, 
                     let reason = format!("{value} is older than TLS 1.2, the oldest here");
                     ledger.changes(line, reason, "nothing, unless old clients need it");
                 }
-                "alpn" if value.contains("h2") => {}
+                "alpn" if value.contains("h2") || bind.set.has(key!("http3")) => {}
                 "alpn" => drop(bind.set.put(key!("tls.protocols"), vec!["http/1.1"])),
                 "proto" if value == "h2" && !bind.is_tls => drop(bind.set.put(key!("h2c"), true)),
                 "proto" => {}
@@ -215,9 +219,6 @@ pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
     if bare.starts_with(['/', '@']) || ["unix@", "abns@", "fd@", "sockpair@"].iter().any(|p| bare.starts_with(p)) {
         return Err(("listeners have no Unix sockets or inherited descriptors", "let clients connect over TCP"));
     }
-    if bare.starts_with("quic") || bare.starts_with("udp") {
-        return Err(("HTTP/3 is not carried over", "http3 = true in the listener with TLS"));
-    }
     let (host, port) = bare.rsplit_once(':').ok_or(("it has no port", "add it to bind of the listener"))?;
     if port.contains(['-', '+']) {
         return Err(("a range of ports, or a relative port", "list each port in bind of the listener"));
@@ -253,7 +254,7 @@ mod tests {
         ] {
             assert_eq!(bind_address(address), Ok(written.to_string()));
         }
-        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", ":+1", "quic4@:443"] {
+        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", ":+1", "udp4@:443"] {
             assert!(bind_address(address).is_err(), "{address}");
         }
     }

@@ -101,8 +101,15 @@ impl Front<'_> {
                 listener.bind.extend(bind.addresses.iter().cloned());
                 listener.set.join(&bind.set);
             }
-            listener.bind.dedup();
+            let mut seen = Vec::new();
+            listener.bind.retain(|bind| {
+                !seen.contains(bind) && {
+                    seen.push(bind.clone());
+                    true
+                }
+            });
             self.settings(&mut listener, ledger);
+            self.over_quic(&mut listener, ledger);
             if listener.set.has(key!("tls.certificates")) {
                 listener.set.remove(key!("tls.self_signed"));
             }
@@ -110,6 +117,24 @@ impl Front<'_> {
             listeners.push(listener);
         }
         listeners
+    }
+
+    /// Notes the differences of a listener with HTTP/3.
+    fn over_quic(&self, listener: &mut Listener, ledger: &mut Ledger) {
+        let has = listener.set.has(key!("http3"));
+        let is_quic = |item: &&&Item| item.word(0) == "bind" && item.word(1).contains("quic");
+        let Some(item) = self.items.iter().find(is_quic).filter(|_| has) else { return };
+        let (reason, todo) = match listener.drop_impossible_h3() {
+            true => (
+                "HTTP/3 is off, as it needs TLS without the PROXY protocol",
+                "a listener with another address for HTTP/3",
+            ),
+            false => (
+                "all addresses of the listener serve HTTP/1, HTTP/2 and HTTP/3, and responses over TCP have Alt-Svc",
+                "a listener for each address, if they should differ",
+            ),
+        };
+        ledger.changes(item.line, reason, todo);
     }
 
     fn settings(&self, listener: &mut Listener, ledger: &mut Ledger) {

@@ -144,6 +144,13 @@ impl Listener {
         self.set.has(key!("tls.certificates"))
     }
 
+    /// Takes HTTP/3 out where the listener cannot have it: QUIC needs TLS, and has no PROXY protocol. True if it was there.
+    pub fn drop_impossible_h3(&mut self) -> bool {
+        let can =
+            self.set.has(key!("tls")) && !self.set.has(key!("accept_proxy_protocol")) && !self.is_tcp && !self.is_udp;
+        !can && self.set.remove(key!("http3")).is_some()
+    }
+
     fn keys(&self) -> Draft<plan::Listener> {
         let mut keys = Draft::one(key!("bind"), self.bind.clone());
         if self.is_tcp || self.is_udp {

@@ -71,4 +71,8 @@ pub(super) const INHERITED: &[&str] = &[
     "ssl_crl",
     "large_client_header_buffers",
     "merge_slashes",
+    "underscores_in_headers",
+    "http3",
+    "quic_retry",
+    "http3_max_concurrent_streams",
 ];

@@ -1,7 +1,8 @@
 //! `listen` lines: addresses, and the protocols of their servers.
 
 use super::lexer::Directive;
-use super::world::World;
+use super::world::{World, single};
+use crate::model::Listener;
 
 /// A `listen` line that was read.
 #[derive(Clone, Debug)]
@@ -14,9 +15,28 @@ pub(super) struct Listen {
     pub is_default: bool,
     pub takes_proxy: bool,
     pub is_h2c: bool,
+    /// True if it listens for QUIC, and true if it listens over TCP.
+    pub is_quic: bool,
+    pub is_stream: bool,
 }
 
+/// Reason and advice for listeners whose addresses differ between QUIC and TCP.
+const OVER_BOTH: (&str, &str) =
+    ("clients of HTTP/1 and HTTP/2 are served at this address, too", "close TCP at the address in a firewall");
+
+/// Reason and advice for listeners with HTTP/3.
+const ANNOUNCED: (&str, &str) =
+    ("responses over TCP have Alt-Svc, by which clients find HTTP/3", "http3.max_age of the listener; 1s ends it");
+
 impl Listen {
+    /// Adds another line for the same address.
+    pub fn join(&mut self, other: &Listen) {
+        self.is_default |= other.is_default;
+        self.families = [self.families[0] | other.families[0], self.families[1] | other.families[1]];
+        self.takes_proxy |= other.takes_proxy;
+        (self.is_quic, self.is_stream) = (self.is_quic | other.is_quic, self.is_stream | other.is_stream);
+    }
+
     pub fn key(&self) -> (String, bool) {
         (self.address.clone(), self.is_tls)
     }
@@ -36,10 +56,7 @@ pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Lis
         world.ledger.changes(line, "listeners have no Unix sockets", "let clients connect over TCP");
         return None;
     }
-    if has("quic") || has("http3") {
-        world.ledger.changes(line, "HTTP/3 is not carried over", "http3 = true in the listener with TLS");
-        return None;
-    }
+    let is_quic = has("quic") || has("http3");
     let Some(address) = address(text) else {
         world.ledger.changes(
             line,
@@ -66,11 +83,41 @@ pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Lis
     Some(Listen {
         address: address.replace("0.0.0.0:", "[::]:"),
         families,
-        is_tls: has("ssl"),
+        is_tls: has("ssl") || is_quic,
         is_default: has("default_server") || has("default"),
         takes_proxy: has("proxy_protocol"),
         is_h2c: has("http2") && !has("ssl"),
+        is_quic,
+        is_stream: !is_quic,
     })
+}
+
+/// Has a listener serve HTTP/3, by the settings of a server with a `listen` line for QUIC.
+pub(super) fn quic(levels: &[&[Directive]], listen: &Listen, listener: &mut Listener, world: &mut World<'_>) {
+    let [http3, retry, streams] =
+        ["http3", "quic_retry", "http3_max_concurrent_streams"].map(|name| single(levels, name));
+    [http3, retry, streams].into_iter().flatten().for_each(|directive| world.ledger.carried(directive.line));
+    if http3.is_some_and(|directive| directive.word(1) == "off") {
+        return;
+    }
+    if let Some(line) = levels.last().into_iter().flat_map(|own| own.iter()).find(|own| is_of_quic(own)) {
+        let note = if listen.is_stream { ANNOUNCED } else { OVER_BOTH };
+        world.ledger.changes(line.line, note.0, note.1);
+    }
+    if retry.is_some_and(|directive| directive.word(1) == "on") {
+        listener.set.put(key!("http3.retry_above"), 0);
+    }
+    if let Some(streams) = streams.and_then(|directive| directive.word(1).parse::<u64>().ok()) {
+        listener.set.put(key!("http3.streams"), streams.clamp(1, 10_000));
+    }
+    if !listener.set.has(key!("http3")) {
+        listener.set.put(key!("http3"), true);
+    }
+}
+
+/// True for a `listen` line for QUIC.
+pub(super) fn is_of_quic(directive: &Directive) -> bool {
+    directive.name() == "listen" && directive.from(2).iter().any(|word| word == "quic" || word == "http3")
 }
 
 /// An address as evenkeel writes it: `80` and `*:80` are all addresses of IPv4.

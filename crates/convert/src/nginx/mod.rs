@@ -60,6 +60,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
+    underscores(&mut world);
     filters::unshare(&mut world.target);
     leftovers(&all, &mut world);
     world.target
@@ -219,6 +220,27 @@ fn body_default(world: &mut World<'_>) {
     };
     if world.target.routes.iter().any(forwards) {
         world.target.root.put(key!("defaults.route.body_max"), "1MiB");
+    }
+}
+
+/// Has fields with `_` in their names dropped, as by NGINX, unless a setting keeps them.
+fn underscores(world: &mut World<'_>) {
+    let forwards = |route: &crate::model::Route| {
+        matches!(route.action, crate::model::Action::Pool(_) | crate::model::Action::Split(_))
+    };
+    if !world.target.routes.iter().any(forwards) {
+        return;
+    }
+    let word = |listener: &crate::model::Listener| listener.set.text(key!("underscores")).unwrap_or("drop").to_string();
+    let own: Vec<String> = world.target.listeners.iter().filter(|listener| !listener.is_tcp).map(word).collect();
+    let Some(first) = own.first() else { return };
+    if own.iter().all(|other| other == first) {
+        world.target.listeners.iter_mut().for_each(|listener| drop(listener.set.remove(key!("underscores"))));
+        if first != "keep" {
+            world.target.root.put(key!("defaults.underscores"), first.as_str());
+        }
+    } else {
+        world.target.root.put(key!("defaults.underscores"), "drop");
     }
 }
 

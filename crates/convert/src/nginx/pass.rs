@@ -245,7 +245,13 @@ impl<'d> Routes<'_, 'd> {
         }
         let (pattern, uri) = (location.pattern, uri);
         match location.modifier {
-            "=" => drop(set.put(key!("rewrite"), Draft::<Rewrite>::one(key!("path"), braced(uri)))),
+            "=" => {
+                let keys = match uri.contains('?') {
+                    false => Draft::<Rewrite>::one(key!("path"), braced(uri)),
+                    true => Draft::one(key!("regex"), ".*").with(key!("to"), braced(uri)),
+                };
+                set.put(key!("rewrite"), keys);
+            }
             _ if uri == pattern => {}
             _ => by_prefix(pattern, uri, state, set),
         }

@@ -1,7 +1,7 @@
 //! `server` blocks: listeners by address, hosts, TLS, and the routes of each.
 
 use super::lexer::Directive;
-use super::listen::{Listen, listen};
+use super::listen::{Listen, is_of_quic, listen, quic};
 use super::names::{Names, OtherNames};
 use super::rules::{self, Routes, join};
 use super::table::written;
@@ -192,11 +192,7 @@ impl<'d> Server<'d> {
             has_listen = true;
             if let Some(listen) = listen(line, world) {
                 match listens.iter_mut().find(|other| other.key() == listen.key()) {
-                    Some(other) => {
-                        other.is_default |= listen.is_default;
-                        let both = |at: usize| other.families[at] | listen.families[at];
-                        other.families = [both(0), both(1)];
-                    }
+                    Some(other) => other.join(&listen),
                     None => listens.push(listen),
                 }
             }
@@ -209,6 +205,8 @@ impl<'d> Server<'d> {
                 is_default: false,
                 takes_proxy: false,
                 is_h2c: false,
+                is_quic: false,
+                is_stream: true,
             });
         }
         let mut server = Server {
@@ -359,10 +357,13 @@ fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) 
                 listener.set.put(key!("h2c"), true);
             }
             client_times(&levels, listener, world);
-            heads(&levels, listener, world);
+            heads(&levels, is_default, listener, world);
             proxies_in_front(&levels, listen, listener, world);
             if listen.is_tls {
                 tls::read(&levels, is_default, listener, world);
+            }
+            if listen.is_quic {
+                quic(&levels, listen, listener, world);
             }
         }
     }
@@ -372,13 +373,19 @@ fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) 
         for (number, own) in here.iter().zip(tls::client_certificates(&levels, listener, world)) {
             refused[*number] = refused[*number].max(own);
         }
-        let listens = here.iter().flat_map(|number| servers[*number].directive.inner());
+        let mut listens = here.iter().flat_map(|number| servers[*number].directive.inner());
         if !listener.set.has(key!("tls.certificates")) {
             listener.set.put(key!("tls.self_signed"), true);
-            if let Some(directive) = listens.into_iter().find(|d| d.name() == "listen") {
+            if let Some(directive) = listens.clone().find(|d| d.name() == "listen") {
                 let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }";
                 world.ledger.decide(directive.line, "no certificate was carried over: a self-signed one is used", todo);
             }
+        }
+        if listener.drop_impossible_h3()
+            && let Some(directive) = listens.find(|d| is_of_quic(d))
+        {
+            let reason = "HTTP/3 is off, as the listener requires the PROXY protocol, which QUIC does not have";
+            world.ledger.changes(directive.line, reason, "a listener with another address for HTTP/3");
         }
     }
     (listeners, refused)
@@ -407,7 +414,7 @@ fn binds(key: &(String, bool), servers: &[Server<'_>], world: &mut World<'_>) ->
 }
 
 /// Sizes and readings of heads of requests.
-fn heads(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
+fn heads(levels: &[&[Directive]], is_default: bool, listener: &mut Listener, world: &mut World<'_>) {
     const MOST: u64 = 128 << 10;
     if let Some(directive) = single(levels, "large_client_header_buffers") {
         let total = directive.word(1).parse::<u64>().ok().zip(parse_size(directive.word(2)));
@@ -423,6 +430,13 @@ fn heads(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>
             None => {
                 world.ledger.changes(directive.line, "its value was not understood", "limits.headers of the listener")
             }
+        }
+    }
+    if let Some(directive) = single(levels, "underscores_in_headers") {
+        world.ledger.carried(directive.line);
+        // NGINX has the setting of the default server.
+        if is_default {
+            listener.set.put(key!("underscores"), if directive.word(1) == "on" { "keep" } else { "drop" });
         }
     }
     if let Some(directive) = single(levels, "merge_slashes") {

@@ -17,6 +17,9 @@ pub(super) struct Entry {
     /// True if all of its routers have TLS, whatever their own settings are.
     pub is_tls_by_default: bool,
     pub redirects: bool,
+    has_h3: bool,
+    /// Port that clients are told for HTTP/3.
+    h3_port: Option<u64>,
     pub acme: Vec<String>,
     /// Middlewares of all of its routers, before their own.
     pub middlewares: Vec<String>,
@@ -41,6 +44,10 @@ pub(super) fn read(dynamic: &Node, routers: &[Router<'_>], ledger: &mut Ledger) 
         if let Some(tls) = node.at("http.tls") {
             tls.carried(ledger);
         }
+        let h3 = node.get("http3").filter(|h3| h3.text() != Some("false"));
+        if let Some(h3) = h3 {
+            h3.carried(ledger);
+        }
         let bind = match address.split_once('/').map_or(address.as_str(), |(address, _)| address) {
             port if port.starts_with(':') => format!("[::]{port}"),
             address => address.to_string(),
@@ -56,6 +63,8 @@ pub(super) fn read(dynamic: &Node, routers: &[Router<'_>], ledger: &mut Ledger) 
                 is_tls,
                 is_tls_by_default: is_tls,
                 redirects: redirects.is_some(),
+                has_h3: h3.is_some(),
+                h3_port: h3.and_then(|h3| h3.get("advertisedPort")?.text()?.parse().ok()),
                 middlewares: node.texts("http.middlewares", ledger),
                 trusted: node.texts("forwardedHeaders.trustedIPs", ledger),
                 ..Entry::default()
@@ -233,6 +242,11 @@ pub(super) fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target
                 listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
             }
             listener.set.merge(&entry.options);
+            match entry.h3_port.filter(|_| entry.has_h3) {
+                Some(port) => drop(listener.set.put(key!("http3.port"), port)),
+                None if entry.has_h3 => drop(listener.set.put(key!("http3"), true)),
+                None => {}
+            }
         }
         target.listeners.push(listener);
     }

@@ -17,6 +17,9 @@ use crate::nginx::variable::Scope;
 use crate::nginx::world::{World, single};
 use crate::protection::is_closed;
 
+/// Field by which endpoints name a location.
+const FOLLOWED: &str = "X-Accel-Redirect";
+
 pub(super) const BY_HAND: &str = "write a [[route]] with a condition in match by hand";
 
 /// Routes of a server, as they are found.
@@ -41,6 +44,8 @@ pub(in crate::nginx) struct Routes<'w, 'd> {
     pub(super) is_one_group: bool,
     /// Refusals of the location that requests of the routes at hand have passed before, with its line.
     guards: Option<(RouteKeys, Line)>,
+    /// Routes of locations with `internal`, for paths that endpoints name by X-Accel-Redirect.
+    internals: Vec<Route>,
     /// True while the route of an error page is made, which has no pages itself.
     pub is_page: bool,
 }
@@ -67,6 +72,7 @@ impl<'w, 'd> Routes<'w, 'd> {
             ways: Vec::new(),
             is_one_group: false,
             guards: None,
+            internals: Vec::new(),
             is_page: false,
         }
     }
@@ -110,6 +116,24 @@ impl<'w, 'd> Routes<'w, 'd> {
             let list = std::mem::take(&mut self.list);
             self.count += list.len();
             self.groups.push(list);
+        }
+        self.follow_internals(levels);
+    }
+
+    /// Has routes follow X-Accel-Redirect to the locations with `internal`.
+    fn follow_internals(&mut self, levels: &[&'d [Directive]]) {
+        let is_ignored = |directive: &&Directive| {
+            directive.name() == "proxy_ignore_headers"
+                && directive.from(1).iter().any(|name| name.eq_ignore_ascii_case(FOLLOWED))
+        };
+        let internals = std::mem::take(&mut self.internals);
+        if internals.is_empty() || everywhere(levels, &is_ignored) {
+            return;
+        }
+        self.groups.push(internals);
+        let all = self.groups.iter_mut().flatten().chain(&mut self.pages);
+        for route in all.filter(|route| matches!(route.action, Action::Pool(_) | Action::Split(_))) {
+            route.set.put(key!("internal_redirects"), FOLLOWED);
         }
     }
 
@@ -256,6 +280,7 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
         if let Some(internal) = single(&location.levels, "internal").filter(|_| state.jumps == 0) {
             self.world.ledger.carried(internal.line);
+            self.internal(location, &state);
             let set = self.own_filters(&location.levels, &state.scope);
             return self.push(state.matching, Action::respond(404), set, internal.line);
         }
@@ -264,6 +289,33 @@ impl<'w, 'd> Routes<'w, 'd> {
         }
         let rules: Vec<&'d Directive> = own.iter().collect();
         self.run(&rules, state, Some(location), location.directive.line);
+    }
+
+    /// Adds the routes of a location to which X-Accel-Redirect may lead.
+    fn internal(&mut self, location: &Location<'d>, state: &State<'d>) {
+        // Other directives lead there by name.
+        let names = |directive: &&Directive| {
+            matches!(directive.name(), "auth_request" | "mirror" | "error_page" | "try_files" | "rewrite")
+                && directive.words.iter().skip(1).any(|word| word == location.pattern)
+        };
+        let levels = location.levels.get(..2).unwrap_or_default();
+        if everywhere(levels, &names) {
+            return;
+        }
+        let list = std::mem::take(&mut self.list);
+        self.location(location, State { jumps: 1, ..state.clone() });
+        let made = std::mem::replace(&mut self.list, list);
+        let leads = |route: &Route| matches!(route.action, Action::Pool(_) | Action::Split(_));
+        if !made.iter().any(leads) {
+            return;
+        }
+        for mut route in made {
+            route.set.put(key!("internal"), true);
+            let is_new = self.internals.iter().all(|other| other.matching != route.matching);
+            if is_new && route.matching.find(&Key::Path).is_some() {
+                self.internals.push(route);
+            }
+        }
     }
 
     /// Follows the locations in a location of an expression, in the order in which NGINX tries them.
@@ -396,6 +448,11 @@ impl<'w, 'd> Routes<'w, 'd> {
             conds.into_iter().map(condition::beside_paths).collect()
         }
     }
+}
+
+/// True if a directive is at a level, or below it.
+fn everywhere(levels: &[&[Directive]], is: &impl Fn(&&Directive) -> bool) -> bool {
+    levels.iter().any(|level| level.iter().any(|one| is(&one) || everywhere(&[one.inner()], is)))
 }
 
 /// Condition for the paths of a location by expression.

@@ -107,13 +107,20 @@ pub(super) fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
             *value = lax(value);
         }
     }
-    // Groups of an expression and variables are those of the path as it was sent.
+    // Groups of an expression, variables and maps are those of the path as it was sent.
     if is_odd {
+        let is_made = |name: &str| name.starts_with("x-") && name != "x-say" || name == "cache-control";
+        for side in [&mut *there, &mut *here] {
+            side.answer.iter_mut().for_each(|answer| answer.fields.retain(|(name, _)| !is_made(name)));
+            side.seen.iter_mut().for_each(|seen| seen.fields.retain(|(name, _)| !is_made(name)));
+        }
         for side in [&mut *there, &mut *here] {
             let values = side.answer.iter_mut().flat_map(|answer| &mut answer.fields).map(|(_, value)| value);
             values
                 .chain(side.seen.iter_mut().map(|seen| &mut seen.target))
                 .for_each(|value| *value = without_end(value));
+            // A path that is put behind another may begin within its first segment: `/v2` and `/./x` give `/v2./x`.
+            side.seen.iter_mut().for_each(|seen| seen.target = seen.target.replace(['/', '.'], ""));
         }
     }
 }

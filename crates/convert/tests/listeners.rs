@@ -1,0 +1,73 @@
+//! Settings of listeners: HTTP/3, and fields with `_` in their names.
+
+use crate::traps::{changes, converted, has};
+
+#[test]
+fn listeners_for_http3_become_those_over_tcp_with_http3() {
+    let nginx = converted(
+        "http { server { listen 443 ssl; listen 443 quic reuseport; quic_retry on; ssl_certificate c; ssl_certificate_key k;\n\
+         location / { proxy_pass http://10.0.0.1; } } }",
+    );
+    has(&nginx, "http3 = { retry_above = 0 }");
+    assert_eq!(nginx.toml.matches("[listener.").count(), 1, "{}", nginx.toml);
+    changes(&nginx.report, "Alt-Svc");
+    let haproxy = converted(
+        "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nfrontend in\n\
+         bind :443 ssl crt c.pem alpn h2\n bind quic4@:443 ssl crt c.pem alpn h3\n default_backend a\n\
+         backend a\n server a 10.0.0.1:80\n",
+    );
+    has(&haproxy, "bind = [\"[::]:443\"]");
+    has(&haproxy, "http3 = true");
+    assert!(!haproxy.toml.contains("protocols"), "{}", haproxy.toml);
+    let traefik = converted(
+        "entryPoints:\n  websecure: { address: ':443', http: { tls: {} }, http3: { advertisedPort: 8443 } }\n\
+         http:\n  routers:\n    a: { rule: 'Host(`a.test`)', service: a }\n\
+         \x20 services:\n    a: { loadBalancer: { servers: [{ url: 'http://10.0.0.1' }] } }\n",
+    );
+    has(&traefik, "http3 = { port = 8443 }");
+    let caddy = "a.test {\n reverse_proxy 10.0.0.1:80\n}\n";
+    has(&converted(caddy), "http3 = true");
+    let without = converted(&format!("{{\n servers {{\n  protocols h1 h2\n }}\n}}\n{caddy}"));
+    assert!(!without.toml.contains("http3"), "{}", without.toml);
+}
+
+#[test]
+fn a_listener_that_needs_the_proxy_protocol_has_no_http3() {
+    let nginx = converted(
+        "http { server { listen 443 ssl proxy_protocol; listen 443 quic; ssl_certificate c; ssl_certificate_key k;\n\
+         location / { proxy_pass http://10.0.0.1; } } }",
+    );
+    assert!(!nginx.toml.contains("http3"), "{}", nginx.toml);
+    changes(&nginx.report, "PROXY protocol");
+}
+
+#[test]
+fn fields_with_underscores_are_dropped_as_by_nginx() {
+    let nginx = |line: &str| {
+        converted(&format!("http {{ {line} server {{ listen 80; location / {{ proxy_pass http://10.0.0.1; }} }} }}"))
+    };
+    has(&nginx(""), "underscores = \"drop\"");
+    assert!(!nginx("underscores_in_headers on;").toml.contains("underscores"));
+}
+
+#[test]
+fn a_location_with_internal_answers_for_x_accel_redirect() {
+    let nginx = converted(
+        "http { server { listen 80; location / { proxy_pass http://10.0.0.1; }\n\
+         location /files/ { internal; deny 10.0.0.0/8; proxy_pass http://10.0.0.2/; } } }",
+    );
+    has(&nginx, "internal = true");
+    has(&nginx, "internal_redirects = \"X-Accel-Redirect\"");
+    has(&nginx, "respond = 404");
+    let unused = converted(
+        "http { server { listen 80; location / { auth_request /auth; proxy_pass http://10.0.0.1; }\n\
+         location = /auth { internal; proxy_pass http://10.0.0.2/check?x=1; } } }",
+    );
+    assert!(!unused.toml.contains("internal"), "{}", unused.toml);
+}
+
+#[test]
+fn a_rewrite_of_a_proxy_in_caddy_is_for_its_endpoints_alone() {
+    let caddy = converted("http://a.test {\n reverse_proxy /api/* 10.0.0.1:80 {\n  rewrite /v2{uri}\n }\n}\n");
+    has(&caddy, "to = \"/v2{1}\"");
+}
