@@ -32,6 +32,8 @@ pub const ROOMS: &[Room] = &[
         "what do these bytes mean, and how is that written? no I/O, no clock"),
     room("draw", &[],
         "how do figures look to a person? pages, plots and tables as HTML and SVG"),
+    room("logs", &["peers"],
+        "which requests does the access log of a load balancer have, and what does it lack?"),
     room("cache", &["wire"],
         "may this response be stored, is it fresh, and for which request? rules without I/O and clock, and the store"),
     room("disk", &["cache", "wire"],

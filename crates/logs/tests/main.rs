@@ -1,0 +1,5 @@
+//! Tests of logs as a whole: lines that programs wrote, lines that are written and read back, any text.
+
+mod any;
+mod stream;
+mod written;

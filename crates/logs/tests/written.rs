@@ -1,0 +1,1 @@
+//! Requests that are written as each program writes them, and read back.
