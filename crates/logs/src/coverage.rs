@@ -2,6 +2,7 @@
 
 use crate::request::Request;
 use crate::time::SECOND_NS;
+use crate::tries::{Outcome, Try};
 
 /// Value that an analysis needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub enum Need {
     Total,
     /// Endpoint of each request that reached a pool.
     Endpoint,
-    /// Duration of each try at its endpoint.
+    /// Duration of the try that led to the response.
     EndpointTime,
     /// Number of tries, and each of them.
     Tries,
@@ -42,8 +43,8 @@ impl Need {
 pub struct Coverage {
     pub requests: u64,
     known: [u64; Need::ALL.len()],
-    /// Requests for which an endpoint was tried, as far as the log shows.
-    tried: u64,
+    /// Requests that an endpoint responded to, as far as the log shows.
+    answered: u64,
     /// Requests with tries of which only the last is described.
     undescribed: u64,
     /// Requests with several tries.
@@ -62,12 +63,15 @@ impl Coverage {
         let tries = request.tries.kept();
         let is_tried = !tries.is_empty() || request.endpoint.is_some();
         let count = request.tries_count();
+        let may_answer = |one: &&Try<'_>| matches!(one.outcome, Outcome::Answered | Outcome::Unknown);
+        let is_answered = tries.iter().any(|one| may_answer(&one));
+        let timed = tries.iter().filter(may_answer).find(|one| one.took.is_some());
         let is_described = request.retries.is_some() && count == request.tries.count();
         let known = [
             request.arrived.is_some(),
             request.total.is_some(),
             request.endpoint.is_some(),
-            !tries.is_empty() && tries.iter().all(|one| one.took.is_some()),
+            is_answered && timed.is_some(),
             is_described || !is_tried && request.retries.is_some(),
             request.queue.is_some(),
             request.pool.is_some(),
@@ -76,7 +80,7 @@ impl Coverage {
         ];
         self.requests += 1;
         self.known.iter_mut().zip(known).for_each(|(count, known)| *count += u64::from(known));
-        self.tried += u64::from(is_tried);
+        self.answered += u64::from(is_answered);
         self.retried += u64::from(count > 1);
         self.undescribed += u64::from(count > request.tries.count().max(1));
         self.partial += u64::from(request.is_partial);
@@ -89,9 +93,9 @@ impl Coverage {
         }
     }
 
-    /// Share of the requests that have the value, 0 to 1. Times at endpoints count among requests with a try.
+    /// Share of the requests that have the value, 0 to 1. Times at endpoints count among requests with a response.
     pub fn share(&self, need: Need) -> f64 {
-        let of = if need == Need::EndpointTime { self.tried } else { self.requests };
+        let of = if need == Need::EndpointTime { self.answered } else { self.requests };
         let at = Need::ALL.iter().position(|one| *one == need).unwrap_or_default();
         if of == 0 { 0.0 } else { self.known[at] as f64 / of as f64 }
     }

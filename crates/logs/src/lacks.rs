@@ -28,15 +28,15 @@ access_log /var/log/nginx/access.log whatif;"#;
 
 const INGRESS: &str = r#"log-format-upstream: '$remote_addr - $remote_user [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent" ms=$msec rt=$request_time rl=$request_length proxy_upstream_name=$proxy_upstream_name ua="$upstream_addr" us="$upstream_status" uct="$upstream_connect_time" uht="$upstream_header_time" urt="$upstream_response_time"'"#;
 
-const HAPROXY: &str =
-    "option httplog    # in \"frontend\" or \"defaults\"; \"option tcplog\" with mode tcp; without \"option logasap\"";
+const HAPROXY: &str = "option httplog    # in \"frontend\" or \"defaults\"; \"option tcplog\" with mode tcp; without \"option logasap\"; of evenkeel: format = \"json\"";
 
 const EVENKEEL: &str = "[telemetry]\naccess_log = { path = \"/var/log/evenkeel/access.jsonl\", format = \"json\" }";
 
 const ENVOY: &str = "log_format: { json_format: { start_time: \"%START_TIME%\", duration: \"%DURATION%\", response_duration: \"%RESPONSE_DURATION%\", \
     response_code: \"%RESPONSE_CODE%\", response_flags: \"%RESPONSE_FLAGS%\", bytes_received: \"%BYTES_RECEIVED%\", bytes_sent: \"%BYTES_SENT%\", \
     method: \"%REQ(:METHOD)%\", path: \"%REQ(:PATH)%\", upstream_cluster: \"%UPSTREAM_CLUSTER%\", upstream_host: \"%UPSTREAM_HOST%\", \
-    upstream_hosts_attempted: \"%UPSTREAM_HOSTS_ATTEMPTED%\", upstream_request_attempt_count: \"%UPSTREAM_REQUEST_ATTEMPT_COUNT%\", \
+    upstream_start_us: \"%COMMON_DURATION(DS_RX_BEG:US_TX_BEG:us)%\", upstream_ttfb_us: \"%COMMON_DURATION(US_TX_BEG:US_RX_BEG:us)%\", \
+    upstream_duration_us: \"%COMMON_DURATION(US_TX_BEG:US_RX_END:us)%\", upstream_request_attempt_count: \"%UPSTREAM_REQUEST_ATTEMPT_COUNT%\", \
     route_name: \"%ROUTE_NAME%\", downstream_remote_address: \"%DOWNSTREAM_REMOTE_ADDRESS%\" } }";
 
 const TRAEFIK: &str = "accessLog:\n  format: json";
@@ -94,7 +94,7 @@ fn remedy(program: Program, need: Need) -> Option<&'static str> {
         (Program::Evenkeel, Need::Chance) => Some(EXPLORE),
         (_, Need::Chance | Need::Demand) => None,
         (Program::Evenkeel, _) => Some(EVENKEEL),
-        (Program::Haproxy, Need::Tries) => None,
+        (Program::Haproxy | Program::Envoy, Need::Tries) => None,
         (Program::Haproxy, _) => Some(HAPROXY),
         (Program::Nginx, Need::Queue | Need::Pool) => None,
         (Program::Nginx, _) => Some(NGINX),

@@ -13,7 +13,7 @@ pub struct Request<'a> {
     pub ended: Option<Time>,
     /// Time to receive the head of the request, before [`arrived`](Self::arrived).
     pub head: Option<Span>,
-    /// Time in the queue for an endpoint.
+    /// Time in the queue for an endpoint. `None` for retried requests of HAProxy, whose pauses count as queue, too.
     pub queue: Option<Span>,
     /// Time to connect to the last endpoint.
     pub connect: Option<Span>,
@@ -140,7 +140,7 @@ impl End {
         }
     }
 
-    pub(crate) fn outcome(self) -> Outcome {
+    fn outcome(self) -> Outcome {
         match self {
             End::Normal => Outcome::Answered,
             End::Client | End::ClientSlow => Outcome::Left,

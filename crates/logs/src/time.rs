@@ -6,6 +6,9 @@ pub const SECOND_NS: u32 = 1_000_000_000;
 /// Nanoseconds in a millisecond.
 pub const MILLISECOND_NS: u32 = 1_000_000;
 
+/// Nanoseconds in a microsecond.
+pub const MICROSECOND_NS: u32 = 1_000;
+
 /// Moment. Logs without a time zone are read as UTC, so only differences between their times are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {

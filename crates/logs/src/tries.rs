@@ -34,7 +34,7 @@ pub enum Outcome {
     Unknown,
     /// The client got the response of this try.
     Answered,
-    /// The endpoint accepted no connection.
+    /// The endpoint accepted no connection. Of NGINX without connect times also: it did not respond.
     Refused,
     /// No connection or response in time.
     TimedOut,

@@ -19,6 +19,7 @@ impl Field {
                 match self {
                     _ if is_missing => {}
                     Field::Endpoints => one.endpoint = Some(value),
+                    Field::Starts(unit) => one.began = duration(value, unit, malformed)?,
                     Field::Connects(unit) => one.connect = duration(value, unit, malformed)?,
                     Field::Ttfbs(unit) => one.ttfb = duration(value, unit, malformed)?,
                     Field::Spans(unit) => one.took = duration(value, unit, malformed)?,

@@ -30,6 +30,8 @@ pub enum Field {
     Endpoint,
     /// Endpoints of all tries, as NGINX lists them.
     Endpoints,
+    /// Times from the arrival to the starts of all tries.
+    Starts(u32),
     /// Connect times of all tries.
     Connects(u32),
     /// Times to the response head of all tries.
@@ -114,7 +116,12 @@ impl Field {
             Field::Ttfb(unit) => request.ttfb = duration(text, unit, malformed)?,
             Field::Total(unit) => request.total = duration(text, unit, malformed)?,
             Field::Endpoint => request.endpoint = Some(text),
-            Field::Endpoints | Field::Connects(_) | Field::Ttfbs(_) | Field::Spans(_) | Field::Statuses => {
+            Field::Endpoints
+            | Field::Starts(_)
+            | Field::Connects(_)
+            | Field::Ttfbs(_)
+            | Field::Spans(_)
+            | Field::Statuses => {
                 return self.set_list(text, at, request);
             }
             Field::Attempts => return lists::attempts(text, request),
@@ -161,6 +168,7 @@ impl Field {
             Field::Ttfb(_) | Field::Ttfbs(_) => "time to the response head",
             Field::Total(_) => "total time",
             Field::Endpoint | Field::Endpoints => "endpoint",
+            Field::Starts(_) => "start of a try",
             Field::Spans(_) => "time at the endpoint",
             Field::Statuses | Field::Status => "status",
             Field::Attempts | Field::Cause => "tries",
@@ -186,7 +194,13 @@ impl Field {
     pub fn is_list(self) -> bool {
         matches!(
             self,
-            Field::Skip | Field::Endpoints | Field::Connects(_) | Field::Ttfbs(_) | Field::Spans(_) | Field::Statuses
+            Field::Skip
+                | Field::Endpoints
+                | Field::Starts(_)
+                | Field::Connects(_)
+                | Field::Ttfbs(_)
+                | Field::Spans(_)
+                | Field::Statuses
         )
     }
 }

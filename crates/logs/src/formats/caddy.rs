@@ -43,7 +43,8 @@ fn settle(request: &mut Request<'_>) -> Result<(), Fault> {
     if request.ended.is_none() || request.total.is_none() || request.method.is_none() {
         return Err(Fault::Lacks("ts, duration and request"));
     }
-    request.end = End::of_status(request.status);
+    // Without a status, the client left before the response.
+    request.end = request.status.map_or(End::Client, |status| End::of_status(Some(status)));
     let own = request.tries.kept().first().copied().unwrap_or_default();
     request.tries.clear();
     request.settle();

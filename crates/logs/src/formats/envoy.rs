@@ -7,7 +7,7 @@ use crate::field::{Clock, Field};
 use crate::json::Keys;
 use crate::request::Request;
 use crate::template::Template;
-use crate::time::{MILLISECOND_NS, SECOND_NS};
+use crate::time::{MICROSECOND_NS, MILLISECOND_NS, SECOND_NS};
 
 pub(super) const DEFAULT: Row = Row {
     name: "envoy",
@@ -60,7 +60,12 @@ const OPERATORS: &[(&str, Field)] = &[
     ("BYTES_SENT", Field::BytesOut),
     ("UPSTREAM_HOST", Field::Endpoint),
     ("UPSTREAM_REMOTE_ADDRESS", Field::Endpoint),
-    ("UPSTREAM_HOSTS_ATTEMPTED", Field::Endpoints),
+    // Of the last try, as the times of earlier tries are overwritten.
+    ("COMMON_DURATION(DS_RX_BEG:US_TX_BEG:us)", Field::Starts(MICROSECOND_NS)),
+    ("COMMON_DURATION(US_TX_BEG:US_RX_BEG:us)", Field::Ttfbs(MICROSECOND_NS)),
+    ("COMMON_DURATION(US_TX_BEG:US_RX_END:us)", Field::Spans(MICROSECOND_NS)),
+    // A set: hosts without a connection are missing, and repeated tries count once.
+    ("UPSTREAM_HOSTS_ATTEMPTED", Field::Skip),
     ("UPSTREAM_REQUEST_ATTEMPT_COUNT", Field::Tries),
     ("UPSTREAM_CLUSTER", Field::Pool),
     ("UPSTREAM_CLUSTER_RAW", Field::Pool),
@@ -78,30 +83,32 @@ const HEADERS: &[(&str, Field)] = &[
     ("X-ENVOY-UPSTREAM-SERVICE-TIME", Field::Ttfb(MILLISECOND_NS)),
 ];
 
-/// Keys that Istio, Envoy Gateway and most examples use.
+/// Keys that Istio, Envoy Gateway and most examples use. Envoy sorts them.
 const KEYS: &[(&str, Field)] = &[
-    ("start_time", Field::Arrived(Clock::Iso)),
-    ("method", Field::Method),
-    ("path", Field::Path),
-    ("x-envoy-origin-path", Field::Path),
-    ("protocol", Field::Skip),
-    ("response_code", Field::Status),
-    ("response_flags", Field::Flags),
+    (":authority", Field::Host),
+    ("attempts", Field::Tries),
+    ("authority", Field::Host),
     ("bytes_received", Field::BytesIn),
     ("bytes_sent", Field::BytesOut),
-    ("duration", Field::Total(MILLISECOND_NS)),
-    ("upstream_service_time", Field::Ttfb(MILLISECOND_NS)),
-    ("x-envoy-upstream-service-time", Field::Ttfb(MILLISECOND_NS)),
-    ("response_duration", Field::Ttfb(MILLISECOND_NS)),
-    ("authority", Field::Host),
-    (":authority", Field::Host),
-    ("upstream_host", Field::Endpoint),
-    ("upstream_hosts_attempted", Field::Endpoints),
-    ("upstream_request_attempt_count", Field::Tries),
-    ("attempts", Field::Tries),
-    ("upstream_cluster", Field::Pool),
-    ("route_name", Field::Route),
     ("downstream_remote_address", Field::ClientPort),
+    ("duration", Field::Total(MILLISECOND_NS)),
+    ("method", Field::Method),
+    ("path", Field::Path),
+    ("protocol", Field::Skip),
+    ("response_code", Field::Status),
+    ("response_duration", Field::Ttfb(MILLISECOND_NS)),
+    ("response_flags", Field::Flags),
+    ("route_name", Field::Route),
+    ("start_time", Field::Arrived(Clock::Iso)),
+    ("upstream_cluster", Field::Pool),
+    ("upstream_duration_us", Field::Spans(MICROSECOND_NS)),
+    ("upstream_host", Field::Endpoint),
+    ("upstream_request_attempt_count", Field::Tries),
+    ("upstream_service_time", Field::Ttfb(MILLISECOND_NS)),
+    ("upstream_start_us", Field::Starts(MICROSECOND_NS)),
+    ("upstream_ttfb_us", Field::Ttfbs(MICROSECOND_NS)),
+    ("x-envoy-origin-path", Field::Path),
+    ("x-envoy-upstream-service-time", Field::Ttfb(MILLISECOND_NS)),
 ];
 
 /// Meaning of the text between two percent signs, such as `REQ(:METHOD):10`.
@@ -119,6 +126,7 @@ fn field(operator: &str) -> Field {
         "START_TIME" if arguments.starts_with("%Y-%m-%dT%H:%M:%S") => Field::Arrived(Clock::Iso),
         // The field before the question mark is preferred.
         "REQ" | "RESP" => find(HEADERS, arguments.rsplit('?').next().unwrap_or_default()),
+        "COMMON_DURATION" => find(OPERATORS, operator),
         name => find(OPERATORS, name.split(':').next().unwrap_or_default()),
     }
 }
@@ -165,17 +173,13 @@ fn settle(request: &mut Request<'_>) -> Result<(), Fault> {
     if request.arrived.is_none() {
         return Err(Fault::Lacks("START_TIME"));
     }
-    let hosts = request.tries.count();
-    if hosts > 0 {
-        request.retries = Some(hosts - 1);
-    }
+    let last = request.tries.kept().first().copied().unwrap_or_default();
+    request.tries.clear();
     request.settle();
-    // The times contain those of all tries.
+    // The times of the request contain those of all tries.
     request.settle_try(true);
-    let (end, ttfb, total) = (request.end, request.ttfb, request.total);
-    if let ([only], 1) = (request.tries.kept_mut(), hosts) {
-        (only.began, only.ttfb, only.took) = (Some(crate::Span::ZERO), ttfb, total);
-        only.outcome = end.outcome();
+    if let Some(one) = request.tries.kept_mut().first_mut() {
+        (one.began, one.ttfb, one.took) = (last.began.or(one.began), last.ttfb.or(one.ttfb), last.took.or(one.took));
     }
     Ok(())
 }
@@ -222,11 +226,12 @@ mod tests {
 
     #[test]
     fn a_text_format_is_read() {
-        let text = "%START_TIME(%s.%6f)% %UPSTREAM_HOSTS_ATTEMPTED% %UPSTREAM_REQUEST_ATTEMPT_COUNT% %REQ(X-TOKENS):12% %DURATION%\\n";
+        let text =
+            "%START_TIME(%s.%6f)% %UPSTREAM_HOST% %UPSTREAM_REQUEST_ATTEMPT_COUNT% %REQ(X-TOKENS):12% %DURATION%\\n";
         let format = Format::named(text).unwrap().with_demand("x-tokens").unwrap();
         let mut request = Request::default();
-        format.read(b"1795132800.310123 10.0.0.1:80,10.0.0.2:80 2 77 30", &mut request).unwrap();
-        assert_eq!((request.retries, request.tries.count(), request.endpoint), (Some(1), 2, Some(&b"10.0.0.2:80"[..])));
+        format.read(b"1795132800.310123 10.0.0.2:80 2 77 30", &mut request).unwrap();
+        assert_eq!((request.retries, request.tries.count(), request.endpoint), (Some(1), 1, Some(&b"10.0.0.2:80"[..])));
         assert_eq!(
             (request.demand, request.arrived.map(|t| t.resolution_ns)),
             (Some(Demand::Amount(77.0)), Some(1_000))

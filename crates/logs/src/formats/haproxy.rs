@@ -154,17 +154,24 @@ fn settle(request: &mut Request<'_>) -> Result<(), Fault> {
     }
     request.settle();
     request.settle_try(true);
-    // The connect time contains all earlier tries, and the pauses between them.
     if request.retries.is_some_and(|retries| retries > 0) {
-        let connect = request.connect.take();
-        let began = connect.map(|connect| request.queue.unwrap_or(Span::ZERO).plus(connect));
-        let (ttfb, total) = (request.ttfb, request.total);
-        if let (Some(last), Some(began)) = (request.tries.kept_mut().first_mut(), began) {
-            let since = |span: Option<Span>| span.map(|span| span.minus(began));
-            (last.began, last.ttfb, last.took) = (Some(began), since(ttfb), since(total));
-        }
+        settle_retry(request);
     }
     Ok(())
+}
+
+/// Sets the times of the last try after others.
+fn settle_retry(request: &mut Request<'_>) {
+    // Pauses between tries count as queue, and earlier tries as connect time.
+    let (queue, connect) = (request.queue.take(), request.connect.take());
+    let began = connect.map(|connect| queue.unwrap_or(Span::ZERO).plus(connect));
+    // In lines of evenkeel, which have no counts, the time to connect is that of the last try, and its start is unknown.
+    let began = began.filter(|_| request.counts.is_some());
+    let (ttfb, total) = (request.ttfb, request.total);
+    if let (Some(last), Some(began)) = (request.tries.kept_mut().first_mut(), began) {
+        let since = |span: Option<Span>| span.map(|span| span.minus(began));
+        (last.began, last.ttfb, last.took) = (Some(began), since(ttfb), since(total));
+    }
 }
 
 #[cfg(test)]
