@@ -6,6 +6,8 @@
 //! logs, metrics, buffers, or things that evenkeel does anyway. `minor` fields are ignored in resources, and reported
 //! in files. `noted` fields protect clients or endpoints, and are not kept: the resource is used, and the log and the
 //! status name these fields once for each resource.
+//!
+//! Long because it is a single table.
 
 use Kind::{Any, Encoded, Float, Number, Of, Raw, Text, Word};
 

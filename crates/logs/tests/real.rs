@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 const SHOP: &str = "/item/";
 
-/// Expectation of a file.
 struct Expected {
     name: &'static str,
     /// Format that is found, or given.
@@ -69,12 +68,11 @@ fn open(name: &str, format: Option<&str>, demand: Option<&str>) -> Logs {
     Logs::open(vec![Source::File(path)], format, demand).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Counts of a file that its expectation names.
 #[derive(Debug, Default)]
 struct Counts {
     retried: u64,
     left: u64,
-    /// Tries by their outcome.
+    /// Number of tries with each outcome, as `Debug` writes it.
     outcomes: BTreeMap<String, u64>,
     /// Requests of the shop by endpoint.
     shop: BTreeMap<Vec<u8>, u64>,

@@ -117,7 +117,10 @@ pub fn route<'r, 'b>(
     timer: &Timer,
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
-    apply(rules.plan.underscores, &mut head.request.fields)?;
+    if let Err(refusal) = apply(rules.plan.underscores, &mut head.request.fields) {
+        record.note_asked(head.request);
+        return Err(refusal.into());
+    }
     if let Some(resume) = passage.resume.take() {
         let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
         verdict(waited.resume(passage.at, resume, &mut record.exchange, head))?;

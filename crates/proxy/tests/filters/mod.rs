@@ -9,7 +9,7 @@ mod bandwidth;
 mod bodies;
 mod body_max;
 mod cors;
-mod echo;
+pub mod echo;
 mod guides;
 mod headers;
 mod hosts;
@@ -24,7 +24,6 @@ mod replaced;
 mod rewrites;
 mod routing;
 mod trailers;
-mod underscores;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

@@ -10,6 +10,7 @@ mod page;
 mod requests;
 #[rustfmt::skip]
 mod responses;
+mod underscores;
 
 use crate::support::endpoint::ok;
 use crate::support::message::{Message, read_message, without_marks};

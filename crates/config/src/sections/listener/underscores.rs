@@ -10,7 +10,7 @@ words! {
         Refuse = "refuse",
         /// The field is removed before the request is matched.
         Drop = "drop",
-        /// The field is forwarded.
+        /// The field passes as one without `_`.
         #[default]
         Keep = "keep",
     }
