@@ -23,6 +23,15 @@ fn before(endpoint: &Endpoint, keys: &str) -> Proxy {
     ))
 }
 
+/// Ends an attack when dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// Runs an attack again and again for a while, from two threads, and asks as another client meanwhile.
 #[track_caller]
 fn beside(name: &str, proxy: &Proxy, attack: impl Fn(SocketAddr) + Sync) {
@@ -35,17 +44,15 @@ fn beside(name: &str, proxy: &Proxy, attack: impl Fn(SocketAddr) + Sync) {
                 }
             });
         }
+        // Also if a client fails: the scope waits for the attackers.
+        let _over = Over(&is_over);
         let (began, mut waits) = (Instant::now(), Vec::new());
         while began.elapsed() < LASTS || waits.len() < 3 {
             let asked = Instant::now();
             let answer = block_on(async { H3Client::connect(addr).await.get("/").await });
-            if answer.status() != 200 {
-                is_over.store(true, SeqCst);
-                panic!("{name}: {answer:?}");
-            }
+            assert_eq!(answer.status(), 200, "{name}: {answer:?}");
             waits.push(asked.elapsed());
         }
-        is_over.store(true, SeqCst);
         waits
     });
     let longest = waits.iter().max().expect("it asked");
@@ -94,27 +101,6 @@ fn floods_within_connections_cost_others_nothing() {
 }
 
 #[test]
-fn resets_of_streams_in_series_are_a_flood() {
-    let endpoint = Endpoint::saying("hello");
-    let proxy = before(&endpoint, LISTENS);
-    let head = crate::support::h3_client::frame(1, crate::support::h3_client::block(&[(":method", "GET")]));
-    let series = |n: u64| {
-        let opened = stream_at(4 * n, 0, &head, false);
-        [opened, ints(&[4, 4 * n, 0x10c, head.len() as u64])].concat()
-    };
-    let mut client = RawQuic::connect(proxy.addr());
-    let mut n = 0;
-    while !client.is_closed() && n < 20_000 {
-        client.send(Space::Data, &series(n));
-        client.receive_all();
-        n += 1;
-    }
-    assert!(client.is_closed(), "not after {n} requests");
-    assert!(proxy.listener(|l| l.malformed.get()) > 0);
-    assert_eq!(block_on(async { H3Client::connect(proxy.addr()).await.get("/").await }).status(), 200);
-}
-
-#[test]
 fn datagrams_of_any_kind_without_a_connection_cost_others_nothing() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&endpoint, LISTENS);
@@ -133,7 +119,7 @@ fn datagrams_of_any_kind_without_a_connection_cost_others_nothing() {
             bytes.resize(INITIAL_MIN, 0);
         }
         beside(name, &proxy, |addr| {
-            for _ in 0..100 {
+            for _ in 0..20 {
                 let _ = socket.send_to(&bytes, addr);
             }
             // As fast as a machine on the network, and not as fast as one that shares all processors with the proxy.
