@@ -1,126 +1,15 @@
-//! Directives of HAProxy that have no counterpart. Each row has the words of a directive and its treatment.
+//! Rows for defaults, frontends, backends and listen sections, and for sections that are not translated.
 
-/// Treatment of a directive that is not translated.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fate {
-    /// Left out without a loss, for this reason.
-    Lossless(&'static str),
-    /// Left out with a difference: the reason, and advice.
-    Changes(&'static str, &'static str),
-}
+use super::Fate::{self, Changes, Lossless};
+use super::{BUFFERS, DASHBOARD, MACHINERY, QUIC, WORKERS};
 
-use Fate::{Changes, Lossless};
-
-const SERVICE: &str = "the service unit does it";
-const WORKERS: &str = "evenkeel runs one worker for each core; `runtime.workers` sets another number";
-const BUFFERS: &str = "buffers have fixed bounds here, and bodies pass through as they come";
-const CIPHERS: &str = "ciphers are those of rustls, all of which are safe; the list cannot be set";
-const DASHBOARD: &str = "the dashboard and the API of `[admin]` show it";
 const ALWAYS: &str = "always so";
 const ORDER: &str = "the order of filters is fixed";
-const LUA: &str = "Lua is not supported";
-const SCRIPT: &str = "find out what the script is for: fields, redirects, CORS and authentication are keys of a route";
 
-/// Rows for the section `global`.
-const GLOBAL: &[(&str, Fate)] = &[
-    ("daemon", Lossless(SERVICE)),
-    ("user", Lossless(SERVICE)),
-    ("group", Lossless(SERVICE)),
-    ("uid", Lossless(SERVICE)),
-    ("gid", Lossless(SERVICE)),
-    ("chroot", Lossless(SERVICE)),
-    ("pidfile", Lossless(SERVICE)),
-    (
-        "default-path",
-        Changes("relative names of files start at the folder of evenkeel.toml", "write names of files in full"),
-    ),
-    ("strict-limits", Lossless("the limit of descriptors is raised at the start as far as the system allows")),
-    ("master-worker", Lossless("`evenkeel reload` and `upgrade` need no master process")),
-    ("mworker-max-reloads", Lossless("`evenkeel reload` and `upgrade` need no master process")),
-    ("ulimit-n", Lossless("the limit of descriptors is raised at the start as far as the system allows")),
-    ("fd-hard-limit", Lossless("the limit of descriptors is raised at the start as far as the system allows")),
-    ("nbproc", Lossless(WORKERS)),
-    ("nbthread", Lossless(WORKERS)),
-    ("cpu-map", Lossless(WORKERS)),
-    ("cpu-policy", Lossless(WORKERS)),
-    ("thread-groups", Lossless(WORKERS)),
-    (
-        "stats socket",
-        Lossless("commands such as `evenkeel status` find the process by a socket of its own, `admin.bind`"),
-    ),
-    ("stats timeout", Lossless("the socket for commands has limits of its own")),
-    ("stats maxconn", Lossless("the socket for commands has limits of its own")),
-    ("stats bind-process", Lossless("the socket for commands has limits of its own")),
-    ("ca-base", Lossless("file names are written with their folder")),
-    ("crt-base", Lossless("file names are written with their folder")),
-    ("key-base", Lossless("file names are written with their folder")),
-    ("ssl-default-bind-ciphers", Lossless(CIPHERS)),
-    ("ssl-default-bind-ciphersuites", Lossless(CIPHERS)),
-    ("ssl-default-bind-curves", Lossless(CIPHERS)),
-    ("ssl-default-server-ciphers", Lossless(CIPHERS)),
-    ("ssl-default-server-ciphersuites", Lossless(CIPHERS)),
-    ("ssl-default-server-options", Lossless("TLS 1.2 is the oldest version that is spoken with endpoints")),
-    (
-        "ssl-server-verify",
-        Changes(
-            "certificates of endpoints are verified unless a pool says otherwise",
-            "write tls = { verify = false } in pools whose endpoints have no valid certificate",
-        ),
-    ),
-    ("ssl-dh-param-file", Lossless("rustls does not use DHE")),
-    ("ssl-mode-async", Lossless("there are no engines of OpenSSL")),
-    ("ssl-engine", Lossless("there are no engines of OpenSSL")),
-    ("tune.ssl.default-dh-param", Lossless("rustls does not use DHE")),
-    ("tune.ssl.cachesize", Lossless("sessions resume by tickets")),
-    ("tune.ssl.lifetime", Lossless("sessions resume by tickets")),
-    ("tune.maxrewrite", Lossless(BUFFERS)),
-    ("tune.", Lossless("it tunes HAProxy's own machinery")),
-    ("spread-checks", Lossless("`health.jitter` spreads checks, by 20 % unless set")),
-    ("max-spread-checks", Lossless("`health.jitter` spreads checks, by 20 % unless set")),
-    ("hard-stop-after", Lossless("`runtime.drain_timeout` is 30 s")),
-    ("node", Lossless(DASHBOARD)),
-    ("description", Lossless(DASHBOARD)),
-    ("log-send-hostname", Lossless("lines for syslog have the name of the machine")),
-    ("log-tag", Lossless("lines for syslog have the program's name")),
-    ("localpeer", Lossless("counters are not shared with other instances")),
-    ("set-dumpable", Lossless(SERVICE)),
-    ("quiet", Lossless(SERVICE)),
-    ("debug", Lossless("`runtime.log.level` sets what is logged")),
-    ("zero-warning", Lossless("`evenkeel check` reports warnings")),
-    ("expose-experimental-directives", Lossless("there are none here")),
-    (
-        "h1-case-adjust",
-        Changes("names of fields are passed on as they came", "nothing, unless a client depends on other spelling"),
-    ),
-    ("server-state-base", Lossless("`runtime.state` keeps operators' orders across restarts")),
-    ("server-state-file", Lossless("`runtime.state` keeps operators' orders across restarts")),
-    ("lua-", Changes(LUA, SCRIPT)),
-    ("setenv", Changes("the environment is set by the service unit", "set it there: Environment=NAME=VALUE")),
-    ("presetenv", Changes("the environment is set by the service unit", "set it there: Environment=NAME=VALUE")),
-    (
-        "external-check",
-        Changes(
-            "commands cannot be run as checks",
-            "serve the result over HTTP, and write health = { http = \"/PATH\" }",
-        ),
-    ),
-    ("insecure-fork-wanted", Lossless("no other programs are run")),
-    (
-        "maxconnrate",
-        Changes(
-            "connections per second of the whole process have no limit",
-            "limits.requests_per_address of a listener bounds each client",
-        ),
-    ),
-    ("maxsslconn", Changes("connections with TLS have no limit of their own", "limits.connections of the listener")),
-    ("maxpipes", Lossless("it tunes HAProxy's own machinery")),
-    ("nosplice", Lossless("it tunes HAProxy's own machinery")),
-    ("noepoll", Lossless("it tunes HAProxy's own machinery")),
-    ("nopoll", Lossless("it tunes HAProxy's own machinery")),
-];
+const CHECKED: (&str, &str) = ("checks have no variables", "write the text itself in health of the pool");
 
 /// Rows for defaults, frontends, backends and listen sections.
-const PROXY: &[(&str, Fate)] = &[
+pub(super) const PROXY: &[(&str, Fate)] = &[
     ("option dontlognull", Lossless("a connection without a request has no line in the access log")),
     (
         "option dontlog-normal",
@@ -146,14 +35,56 @@ const PROXY: &[(&str, Fate)] = &[
     ("option http-buffer-request", Lossless("requests pass through as they come")),
     ("option http-no-delay", Lossless(ALWAYS)),
     ("option http-ignore-probes", Lossless("a connection without a request has no line in the access log")),
-    ("option tcp-smart-accept", Lossless("it tunes HAProxy's own machinery")),
-    ("option tcp-smart-connect", Lossless("it tunes HAProxy's own machinery")),
+    ("option tcp-smart-accept", Lossless(MACHINERY)),
+    ("option tcp-smart-connect", Lossless(MACHINERY)),
     ("option splice-", Lossless("TCP sessions are spliced where that pays")),
     ("option contstats", Lossless("counters grow while a session lasts")),
     ("option clitcpka", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
     ("option srvtcpka", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
     ("option tcpka", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
     ("option nolinger", Lossless("closed connections linger only for what is still to be sent")),
+    ("clitcpka-", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
+    ("srvtcpka-", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
+    ("option use-small-buffers", Lossless(BUFFERS)),
+    ("option http-drop-", Changes("trailers pass through as they come", "nothing, unless a side depends on it")),
+    ("quic-initial", Lossless(QUIC)),
+    ("server-state-file-name", Lossless("`runtime.state` keeps operators' orders across restarts")),
+    ("dynamic-cookie-key", Lossless("signed cookies of `sticky` name the endpoint")),
+    (
+        "appsession",
+        Changes("cookies of applications are not learnt", "sticky = { cookie = \"NAME\" } sets a cookie of its own"),
+    ),
+    (
+        "ignore-persist",
+        Changes("sticky clients stay whatever they request", "a [[route]] to another pool for such requests"),
+    ),
+    ("force-be-switch", Changes("pools cannot be disabled", "nothing")),
+    (
+        "monitor fail",
+        Changes(
+            "the page of `monitor-uri` has a 200 whatever the condition",
+            "have the balancer in front ask the application",
+        ),
+    ),
+    ("transparent", Changes("there is one way to name endpoints", "write the address in endpoints of a pool")),
+    (
+        "reqsetbe",
+        Changes(
+            "it is a rule of HAProxy before 2.1, by regular expressions over lines",
+            "a [[route]] with another match chooses the pool",
+        ),
+    ),
+    (
+        "reqisetbe",
+        Changes(
+            "it is a rule of HAProxy before 2.1, by regular expressions over lines",
+            "a [[route]] with another match chooses the pool",
+        ),
+    ),
+    (
+        "unique-id-header",
+        Changes("ids of requests are not in a field of this name", "request_id = { field = \"NAME\" } in the listener"),
+    ),
     ("option socket-stats", Lossless(DASHBOARD)),
     ("option log-health-checks", Lossless("`evenkeel events` and the log have every change of state")),
     ("option abortonclose", Lossless("a request whose client has gone leaves the queue")),
@@ -197,7 +128,7 @@ const PROXY: &[(&str, Fate)] = &[
             "have the application send Cache-Control",
         ),
     ),
-    ("option independent-streams", Lossless("it tunes HAProxy's own machinery")),
+    ("option independent-streams", Lossless(MACHINERY)),
     ("option idle-close-on-response", Lossless("a reload loses no request")),
     (
         "option transparent",
@@ -236,7 +167,7 @@ const PROXY: &[(&str, Fate)] = &[
         Changes("fields are logged by the access log", "name them in telemetry.access_log.fields"),
     ),
     ("http-request set-log-level", Changes("all requests are logged", "filter where the log is read")),
-    ("http-request set-nice", Lossless("it tunes HAProxy's own machinery")),
+    ("http-request set-nice", Lossless(MACHINERY)),
     ("http-request set-priority-", Lossless("queues are in the order of arrival")),
     ("http-request do-log", Lossless("a line is written when the request has ended")),
     ("http-request early-hint", Changes("early hints are the application's", "have it send them")),
@@ -315,8 +246,8 @@ const PROXY: &[(&str, Fate)] = &[
     ("description", Lossless(DASHBOARD)),
     ("guid", Lossless(DASHBOARD)),
     ("load-server-state-from-file", Lossless("`runtime.state` keeps operators' orders across restarts")),
-    ("max-keep-alive-queue", Lossless("it tunes HAProxy's own machinery")),
-    ("max-session-srv-conns", Lossless("it tunes HAProxy's own machinery")),
+    ("max-keep-alive-queue", Lossless(MACHINERY)),
+    ("max-session-srv-conns", Lossless(MACHINERY)),
     ("maxqueue", Changes("queues have a length of their own", "queue = { max = N } in the pool")),
     (
         "persist rdp-cookie",
@@ -346,9 +277,15 @@ const PROXY: &[(&str, Fate)] = &[
     ("tcp-request inspect-delay", Lossless("a ClientHello is waited for where routes need it")),
     ("tcp-request content capture", Lossless("the server name is in the log of sessions")),
     ("tcp-request session attach-", Changes("sessions have no rules", "limits of the listener bound each client")),
-    ("tcp-response inspect-delay", Lossless("it tunes HAProxy's own machinery")),
+    ("tcp-response inspect-delay", Lossless(MACHINERY)),
     ("http-response redirect", Changes("responses of endpoints are not replaced", "have the application send it")),
     ("http-response track-", Changes("general counters are not available", "limits bound the requests of a key")),
+    ("http-check set-var", Changes(CHECKED.0, CHECKED.1)),
+    ("http-check unset-var", Changes(CHECKED.0, CHECKED.1)),
+    ("tcp-check set-var", Changes(CHECKED.0, CHECKED.1)),
+    ("tcp-check unset-var", Changes(CHECKED.0, CHECKED.1)),
+    ("tcp-check send-lf", Changes(CHECKED.0, CHECKED.1)),
+    ("tcp-check send-binary-lf", Changes(CHECKED.0, CHECKED.1)),
     ("tcp-check comment", Lossless("it is a comment")),
     (
         "http-check disable-on-404",
@@ -397,7 +334,7 @@ const PROXY: &[(&str, Fate)] = &[
 ];
 
 /// Sections that are not translated at all.
-const SECTIONS: &[(&str, Fate)] = &[
+pub(super) const SECTIONS: &[(&str, Fate)] = &[
     (
         "peers",
         Changes(
@@ -424,43 +361,3 @@ const SECTIONS: &[(&str, Fate)] = &[
         ),
     ),
 ];
-
-/// Looks up a directive by its first words, the most of them first; a row that ends in `-` or `.` is a beginning. Actions of
-/// other kinds of rules without a row are read as actions of `http-request`.
-pub(super) fn fate(section: &str, words: &[String]) -> Option<Fate> {
-    let rows = if section == "global" { GLOBAL } else { PROXY };
-    let text = |words: &[&str]| words.iter().take(3).copied().collect::<Vec<_>>().join(" ");
-    let find = |text: &str| {
-        let fits = |row: &str| {
-            let open = row.ends_with(['-', '.']);
-            text.strip_prefix(row).is_some_and(|rest| open || rest.is_empty() || rest.starts_with([' ', '(']))
-        };
-        rows.iter().filter(|(row, _)| fits(row)).max_by_key(|(row, _)| row.len()).map(|(_, fate)| *fate)
-    };
-    let words: Vec<&str> = words.iter().take(4).map(String::as_str).collect();
-    find(&text(&words)).or_else(|| match words.as_slice() {
-        ["tcp-request", "connection" | "session" | "content", action, ..]
-        | ["tcp-response", "content", action, ..]
-        | ["http-response" | "http-after-response", action, ..] => find(&text(&["http-request", action])),
-        _ => None,
-    })
-}
-
-/// Treatment of a section that has no counterpart.
-pub(super) fn of_section(kind: &str) -> Option<Fate> {
-    SECTIONS.iter().find(|(name, _)| *name == kind).map(|(_, fate)| *fate)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_directive_has_one_row() {
-        for rows in [GLOBAL, PROXY, SECTIONS] {
-            for (at, (row, _)) in rows.iter().enumerate() {
-                assert!(rows[at + 1..].iter().all(|(other, _)| other != row), "{row}");
-            }
-        }
-    }
-}
