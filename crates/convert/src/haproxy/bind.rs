@@ -26,8 +26,8 @@ pub(super) fn read(item: &Item, base: &str, context: &Context<'_>, ledger: &mut 
         if over_udp.is_some() {
             bind.set.put(key!("http3"), true);
         }
-        match bind_address(over_udp.unwrap_or(address)) {
-            Ok(address) => bind.addresses.push(address),
+        match bind_addresses(over_udp.unwrap_or(address)) {
+            Ok(addresses) => bind.addresses.extend(addresses),
             Err((reason, todo)) => ledger.changes(item.line, format!("{address}: {reason}"), todo),
         }
     }
@@ -213,15 +213,30 @@ pub(super) const MPTCP: Problem = ("connections use a single path of the network
 
 type Problem = (&'static str, &'static str);
 
+/// Most ports of a range, each of which is an address.
+const RANGE: u16 = 256;
+
+/// Addresses to listen on, as evenkeel writes them: one for each port of a range.
+fn bind_addresses(address: &str) -> Result<Vec<String>, Problem> {
+    let range = address.rsplit_once(':').and_then(|(host, ports)| Some((host, ports.split_once('-')?)));
+    let Some((host, (first, last))) = range else { return Ok(vec![bind_address(address)?]) };
+    match (first.parse::<u16>(), last.parse::<u16>()) {
+        (Ok(first), Ok(last)) if first <= last && last - first < RANGE => {
+            (first..=last).map(|port| bind_address(&format!("{host}:{port}"))).collect()
+        }
+        _ => Err(("a range of ports that is wrong, or too long", "list each port in bind of the listener")),
+    }
+}
+
 /// An address to listen on, as evenkeel writes it.
-pub(super) fn bind_address(address: &str) -> Result<String, Problem> {
+fn bind_address(address: &str) -> Result<String, Problem> {
     let bare = PREFIXES.iter().find_map(|p| address.strip_prefix(p)).unwrap_or(address);
     if bare.starts_with(['/', '@']) || ["unix@", "abns@", "fd@", "sockpair@"].iter().any(|p| bare.starts_with(p)) {
         return Err(("listeners have no Unix sockets or inherited descriptors", "let clients connect over TCP"));
     }
     let (host, port) = bare.rsplit_once(':').ok_or(("it has no port", "add it to bind of the listener"))?;
     if port.contains(['-', '+']) {
-        return Err(("a range of ports, or a relative port", "list each port in bind of the listener"));
+        return Err(("a relative port", "list each port in bind of the listener"));
     }
     let host = match host.trim_start_matches('[').trim_end_matches(']') {
         "" | "*" | "0.0.0.0" | "::" => "[::]".to_string(),
@@ -252,10 +267,14 @@ mod tests {
             ("mptcp@:80", "[::]:80"),
             ("${IP}:${PORT}", "${IP}:${PORT}"),
         ] {
-            assert_eq!(bind_address(address), Ok(written.to_string()));
+            assert_eq!(bind_addresses(address), Ok(vec![written.to_string()]));
         }
-        for address in ["/run/x", "unix@x", ":80-90", "web:80", "80", ":0", ":+1", "udp4@:443"] {
-            assert!(bind_address(address).is_err(), "{address}");
+        let range = ["[::]:80", "[::]:81"].map(str::to_string);
+        assert_eq!(bind_addresses(":80-81"), Ok(range.into()));
+        for address in
+            ["/run/x", "unix@x", ":90-80", ":1-9000", ":0-3", ":::-80", "web:80", "80", ":0", ":+1", "udp4@:443"]
+        {
+            assert!(bind_addresses(address).is_err(), "{address}");
         }
     }
 }

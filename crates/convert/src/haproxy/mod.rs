@@ -109,6 +109,14 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         let lines = [section.line].into_iter().chain(section.items.iter().map(|item| item.line));
         lines.for_each(|line| ledger.dropped(line, "no frontend, backend or listen starts from these defaults"));
     }
+    // The process only has a stats page.
+    if target.listeners.is_empty() && target.root.has(key!("admin")) {
+        target.pools.clear();
+        for proxy in proxies.iter().filter(|proxy| !proxy.is_front()) {
+            let reason = "no frontend leads to it, so that its pool is left out";
+            ledger.changes(proxy.section.line, reason, "write a listener and a [[route]] for it");
+        }
+    }
     let maps = maps.used_in(|| target.clone().into_toml());
     target.maps = maps;
     target
@@ -358,6 +366,10 @@ impl Proxy<'_> {
             );
         }
         simplify(&mut listeners, &mut routes);
+        if self.is_tcp && routes.is_empty() && listeners.iter().all(|listener| listener.pool.is_none()) {
+            let reason = "sessions are closed there, as no server takes them: the listener is left out";
+            return ledger.decide(self.section.line, reason, "add a pool, and name it in the listener");
+        }
         target.listeners.extend(listeners);
         target.routes.extend(routes);
     }

@@ -123,7 +123,8 @@ impl Proxy<'_> {
         let mut binds = self.items.iter().filter(|item| item.word(0) == "bind");
         let address = binds.next()?.word(1).to_string();
         let (_, port) = address.rsplit_once(':')?;
-        (binds.next().is_none() && !address.contains(',')).then(|| port.to_string())
+        let is_single = binds.next().is_none() && !address.contains(',') && !port.contains('-');
+        is_single.then(|| port.to_string())
     }
 
     /// True if the section shows statistics and does nothing else.

@@ -8,6 +8,7 @@ use crate::ledger::Ledger;
 use crate::model::{Draft, Endpoint, Pool, Value, duration};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
+use std::net::IpAddr;
 
 /// Parameters that are left out: their words, the number of values of each, the reason, and advice if something changes
 /// without them.
@@ -113,16 +114,28 @@ fn endpoint_address(address: &str, port: Option<&str>) -> Result<String, String>
         true => format!("[{host}]"),
         false => host.to_string(),
     };
-    let port = own.or(port).ok_or("it has no port, which means the port that the client asked for")?;
-    if port.starts_with(['+', '-']) {
-        return Err("its port is relative to the client's".to_string());
+    let bare_host = host.trim_matches(['[', ']']);
+    let ip = bare_host.parse::<IpAddr>().ok();
+    if bare_host.is_empty() || bare_host == "*" || ip.is_some_and(|ip| ip.is_unspecified()) {
+        return Err("it has no address, which means the address that the client asked for".to_string());
     }
-    let host = if host.is_empty() || host == "*" || host == "0.0.0.0" {
-        return Err("it has no address".to_string());
-    } else {
-        host
+    if own.is_none() && port.is_some() && (bare_host == "localhost" || ip.is_some_and(|ip| ip.is_loopback())) {
+        return Err("it is the address of the listener itself: requests would come back".to_string());
+    }
+    let port = match (own, port) {
+        (Some(own), Some(port)) if own.starts_with(['+', '-']) => relative(own, port),
+        (Some(own), None) if own.starts_with(['+', '-']) => None,
+        (own, port) => {
+            Some(own.or(port).ok_or("it has no port, which means the port that the client asked for")?.to_string())
+        }
     };
-    Ok(format!("{host}:{port}"))
+    Ok(format!("{host}:{}", port.ok_or("its port is relative to the client's")?))
+}
+
+/// Port that is relative to the port of the listener: `+1000` of 8003 is 9003.
+fn relative(own: &str, port: &str) -> Option<String> {
+    let port = i32::from(port.parse::<u16>().ok()?).checked_add(own.parse().ok()?)?;
+    u16::try_from(port).ok().filter(|port| *port > 0).map(|port| port.to_string())
 }
 
 /// Facts of a server line that are known only at its end.
