@@ -7,7 +7,6 @@ use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Maps, Match, Route,
 use crate::protection::{close, is_closed, would_replace};
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
-use evenkeel_config::plan::Rewrite;
 
 /// Most routes that filters with conditions may add to a frontend.
 const SPLITS: usize = 200;
@@ -87,50 +86,23 @@ fn as_sent(mut conds: Vec<Cond>) -> Match {
 
 /// True if the keys change only requests to endpoints and their responses. Routes without a pool do not need such keys.
 fn only_forwards(set: &RouteKeys) -> bool {
-    set.entries().iter().all(|(key, _)| {
-        matches!(key, "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
-    })
+    set.entries()
+        .iter()
+        .all(|(key, _)| matches!(key, "request_headers" | "send_host" | "rewrite" | "bandwidth" | "cache"))
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
     if let Some(edit) = &filter.edit {
         return change(route, edit, None);
     }
-    if filter.set.has(key!("rewrite"))
-        && route.set.has(key!("rewrite"))
-        && filter.set.get(key!("rewrite")) != route.set.get(key!("rewrite"))
-    {
-        let todo = "one rewrite in each [[route]] that does both";
-        return ledger.changes(filter.line, "a path is changed once: the first rule that changes paths counts", todo);
+    // Its condition excludes the requests that a rule before it changes.
+    if filter.set.has(key!("rewrite")) {
+        route.set.remove(key!("rewrite"));
     }
     if lists_clash(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
         ledger.decide(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
-    let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
-    // A route removes the whole prefix that it matches. If that is longer than the prefix to strip, the rest is put
-    // back.
-    let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
-    let rewrite = match route.matching.find(&Key::Path) {
-        Some(Test::Below(path)) => rest(path).map(|rest| (key!("prefix"), true, rest)),
-        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| (key!("prefix"), true, rest)),
-        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| (key!("path"), false, rest)),
-        _ => None,
-    };
-    match rewrite {
-        Some((_, true, rest)) if rest.is_empty() => drop(route.set.put(key!("strip_prefix"), true)),
-        Some((key, _, rest)) => {
-            let path = if rest.is_empty() { "/".to_string() } else { rest };
-            route.set.put(key!("rewrite"), Draft::<Rewrite>::one(key, path));
-        }
-        None => {
-            let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } in a [[route]] with that prefix";
-            ledger.changes(
-                filter.line,
-                "a route that it concerns does not match by the prefix that is taken away",
-                todo,
-            );
-        }
-    }
+    merge_filter(&mut route.set, &filter.set);
 }
 
 /// Adds a change of fields to a route, with its condition.
@@ -247,20 +219,6 @@ fn add_field<T>(set: &mut Draft<T>, key: KeyOf<T>, name: &str, value: &Value) {
             set.insert(key, &name, Value::List(all));
         }
         Some((name, first)) => drop(set.insert(key, &name, Value::List(vec![first, value.clone()]))),
-    }
-}
-
-/// Matches by segment if a prefix is stripped, since the stripped prefix is the matched prefix.
-pub(super) fn by_segment(route: &mut Route) {
-    if !route.set.has(key!("strip_prefix")) {
-        return;
-    }
-    for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {
-        if let Test::Begins(path) = &cond.test
-            && path.ends_with('/')
-        {
-            cond.test = Test::Below(path.trim_end_matches('/').to_string());
-        }
     }
 }
 

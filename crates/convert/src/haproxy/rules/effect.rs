@@ -47,8 +47,6 @@ pub(crate) struct Filter {
     pub line: Line,
     pub matching: Match,
     pub set: RouteKeys,
-    /// Path that the requests must be below, if the filter takes it away.
-    pub strip: Option<String>,
     /// Change of fields, in the order of the rules.
     pub edit: Option<Edit>,
     /// Number of final rules before it, which it is not for.
@@ -66,7 +64,12 @@ pub(crate) struct Edit {
 
 impl Filter {
     pub fn new(line: Line, matching: Match, set: RouteKeys, rules: &Rules) -> Filter {
-        Filter { line, matching, set, strip: None, edit: None, behind: rules.finals.len() }
+        Filter { line, matching, set, edit: None, behind: rules.finals.len() }
+    }
+
+    /// True if it changes fields or the path of requests.
+    pub fn changes_requests(&self) -> bool {
+        self.set.has(key!("rewrite")) || self.edit.as_ref().is_some_and(|edit| !edit.is_response)
     }
 }
 

@@ -33,27 +33,32 @@ pub(crate) fn change(
         _ => Err("the query is not replaced by an expression".to_string()),
     };
     let is_query = word(0) == "set-query";
-    let conjs = condition.viewed.alternatives(scope.context.maps);
-    let (on, change) = match &made {
-        Ok((_, change @ PathChange::Prefix { from, .. })) if !from.is_empty() => {
-            let begins = Cond::new(Key::Path, Test::Begins(from.clone())).into();
-            (condition.viewed.clone().and(rules.state.view(&begins, scope.context.maps)), change.clone())
-        }
-        Ok((_, change)) => (condition.viewed.clone(), change.clone()),
-        Err(_) => (condition.viewed.clone(), PathChange::Unknown),
-    };
-    let is_first = rules.state.paths.is_empty() && rules.state.queries == Expr::Const(false);
-    match (made, conjs) {
-        (Ok((rewrite, _)), Ok(conjs)) if is_first => {
+    let maps = scope.context.maps;
+    // Paths that it changes. An expression leaves other paths as they are.
+    let fits = made.as_ref().ok().and_then(|(rewrite, change)| {
+        let test = match (change, rewrite.text(key!("regex"))) {
+            (PathChange::Prefix { from, .. }, _) if !from.is_empty() => Test::Begins(from.clone()),
+            (PathChange::Unknown, Some(regex)) if !is_query => Test::Regex(regex.to_string()),
+            _ => return None,
+        };
+        Some(Expr::from(Cond::new(Key::Path, test)))
+    });
+    let fits = fits.unwrap_or(Expr::Const(true));
+    let on = condition.viewed.clone().and(rules.state.view(&fits, maps));
+    let before = Expr::any(rules.state.paths.iter().map(|(on, _)| on.clone())).or(rules.state.queries.clone());
+    let change = made.as_ref().map_or(PathChange::Unknown, |(_, change)| change.clone());
+    let is_first = before == Expr::Const(false);
+    // Requests that no rule before it has changed, and the others.
+    let fresh =
+        if is_first { condition.viewed.clone() } else { condition.viewed.clone().and(fits).and(before.clone().not()) };
+    let again = on.clone().and(before).alternatives(maps);
+    match (made, fresh.alternatives(maps)) {
+        (Ok((rewrite, _)), Ok(conjs)) => {
             filter(item, &conjs, &Draft::one(key!("rewrite"), rewrite), rules, ledger);
-            if is_query || word(1).contains('?') && word(0).starts_with("set-") {
-                let todo = "nothing, unless clients send a query there";
-                ledger.changes(item.line, "the client's query follows the new one, and does not give way to it", todo);
+            if !again.is_ok_and(|all| all.is_empty()) {
+                let reason = "a path is changed once: requests that a rule before it changes keep that change";
+                ledger.changes(item.line, reason, "one rewrite in each [[route]] that does both");
             }
-        }
-        (Ok(_), Ok(_)) => {
-            let todo = "one rewrite in each [[route]] that does both";
-            ledger.changes(item.line, "a path is changed once: the first rule that changes paths counts", todo);
         }
         (Err(reason), _) | (_, Err(reason)) => {
             let todo = "strip_prefix, or rewrite = { regex = \"/a/(.*)\", to = \"/b/{1}\" } in a [[route]]";
@@ -176,9 +181,8 @@ fn whole(value: &str) -> Result<Change, String> {
         return Err("the path and the query are fixed text".to_string());
     }
     let path = value.split('?').next().unwrap_or_default().to_string();
-    // The client's query follows the query of the target.
-    let end = if value.contains('?') { "" } else { "?" };
-    let rewrite = Draft::one(key!("regex"), ".*").with(key!("to"), format!("{}{end}", braced(value)));
+    // A question mark at the end drops the client's query.
+    let rewrite = Draft::one(key!("regex"), ".*").with(key!("to"), format!("{}?", braced(value)));
     Ok((rewrite, PathChange::Fixed(path)))
 }
 
@@ -186,6 +190,6 @@ fn query(value: &str) -> Result<Change, String> {
     if value.contains('%') {
         return Err("a query is fixed text".to_string());
     }
-    let rewrite = Draft::one(key!("regex"), "/(.*)").with(key!("to"), format!("/{{1}}?{}", braced(value)));
+    let rewrite = Draft::one(key!("regex"), "/(.*)").with(key!("to"), format!("/{{1}}?{}?", braced(value)));
     Ok((rewrite, PathChange::Unknown))
 }
