@@ -57,3 +57,35 @@ fn samples_of_the_captured_line_have_no_value_in_backends() {
     let logged = haproxy(" option httplog\n use_backend a", redirect);
     assert!(logged.report.named().all(|item| !item.reason.contains("have no value")), "{}", logged.report.to_text());
 }
+
+#[test]
+fn each_of_several_changes_of_paths_holds_for_the_requests_that_no_other_changes() {
+    let lines =
+        |second: &str| format!(" http-request replace-path ^/a/(.*) /\\\\1\n http-request {second}\n use_backend a");
+    let two = haproxy(&lines("replace-path ^/b/(.*) /\\\\1"), "");
+    has(&two, "rewrite = { regex = \"/b/(.*)\", to = \"/{1}\" }");
+    has(&two, "rewrite = { regex = \"/a/(.*)\", to = \"/{1}\" }");
+    let query = haproxy(" http-request set-query a=2\n use_backend a", "");
+    has(&query, "to = \"/{1}?a=2?\"");
+    let both = haproxy(&lines("set-path /x"), "");
+    changes(&both.report, "requests that a rule before it changes keep that change");
+}
+
+#[test]
+fn a_changed_status_is_not_what_later_rules_read() {
+    let of_status = " http-response set-status 418\n http-after-response set-header X-A 1 if { status 200 }";
+    changes(&haproxy(of_status, "").report, "a rule before it changes the status");
+}
+
+#[test]
+fn ports_of_servers_and_listeners_are_written_out() {
+    let listen =
+        |bind: &str, server: &str| converted(&format!("listen l\n mode tcp\n bind {bind}\n server s {server}\n"));
+    has(&listen(":8003", "10.0.0.1:+1000"), "10.0.0.1:9003");
+    has(&listen(":8004", "10.0.0.1:-1000"), "10.0.0.1:7004");
+    has(&listen(":80-82", "10.0.0.1:9"), "bind = [\"[::]:80\", \"[::]:81\", \"[::]:82\"]");
+    for own in ["127.0.0.1:", "localhost", "0.0.0.0:9", "[::]:9", "mptcp@[::]:9"] {
+        let none = listen(":80", own);
+        assert!(!none.toml.contains("listener") && !none.report.decide.is_empty(), "{own}: {}", none.toml);
+    }
+}

@@ -5,10 +5,11 @@ use super::bind::{self, Bind};
 use super::compression;
 use super::lexer::Item;
 use super::logic::{CLIENT, Expr};
-use super::merging::{append, apply, by_segment, plain_edits};
+use super::merging::{append, apply, plain_edits};
 use super::pages::{self, Pages};
 use super::proxy::{Proxy, World};
-use super::rules::{AddressRule, Filter, Rules, Verdict, refuse_all, refuse_files, refuse_matching, sample, verdict};
+use super::refusals::{note_pages, refuses_sessions, with_access};
+use super::rules::{AddressRule, Filter, Rules, refuse_all, refuse_files, refuse_matching, sample};
 use super::samples::Context;
 use super::state::State;
 use super::time::milliseconds;
@@ -16,7 +17,6 @@ use crate::ledger::{Ledger, Line};
 use crate::limits::put_time;
 use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Listener, Match, Pool, Route, RouteKeys, name_of};
 use crate::protection::close;
-use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::{self, Compress};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(super) struct Front<'f> {
     /// Rules of backends that this frontend leads to, in the state that its own rules leave.
     pub rules_of: BTreeMap<String, Rules>,
     pub pages: Pages,
-    /// Changes of the fields of requests, which are made before the changes of backends.
+    /// Changes of fields and paths of requests, which are made before the changes of backends.
     pub edits: Vec<Filter>,
     /// Backends that other frontends lead to as well.
     pub shared: &'f BTreeSet<String>,
@@ -62,8 +62,7 @@ impl Front<'_> {
     pub fn read(&mut self, rules: Rules, pools: &mut [Pool], ledger: &mut Ledger) -> (Vec<Listener>, Vec<Route>) {
         ledger.carried(self.line);
         self.read_backends(&rules.state, ledger);
-        let is_edit = |filter: &&Filter| filter.edit.as_ref().is_some_and(|edit| !edit.is_response);
-        self.edits = rules.filters.iter().filter(is_edit).cloned().collect();
+        self.edits = rules.filters.iter().filter(|filter| filter.changes_requests()).cloned().collect();
         let listeners = self.listeners(&rules, ledger);
         // A listener that redirects everything has no routes.
         let serving = listeners.iter().filter(|listener| !listener.set.has(key!("redirect_https")));
@@ -71,7 +70,8 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let mut routes = self.routes(&rules, &plain, &secure, ledger);
-        self.pages_of_refusals(&rules, ledger);
+        let backends = self.rules_of.iter().filter_map(|(name, rules)| Some((&self.backends.get(name)?.pages, rules)));
+        note_pages(&rules, &self.pages, backends, ledger);
         self.responses(&rules, &mut routes, pools, ledger);
         if self.is_tcp && refuses_sessions(&routes, &rules.addresses, ledger) {
             return (Vec::new(), Vec::new());
@@ -244,8 +244,7 @@ impl Front<'_> {
             clients.filters.iter().for_each(|f| apply(f, &mut rest, &|_| true, self.context.maps, ledger));
             routes.extend(rest);
         }
-        let is_edit = |filter: &Filter| filter.edit.as_ref().is_some_and(|edit| !edit.is_response);
-        for filter in rules.filters.iter().filter(|filter| !is_edit(filter)) {
+        for filter in rules.filters.iter().filter(|filter| !filter.changes_requests()) {
             let is_behind = |route: &Route| places.get(&route.line).is_none_or(|place| *place >= filter.behind);
             apply(filter, &mut routes, &is_behind, self.context.maps, ledger);
         }
@@ -518,35 +517,8 @@ impl Front<'_> {
         routes.extend(own);
     }
 
-    /// Notes refusals that become filters of routes with a page for their status: pages of a backend, or of a response.
-    fn pages_of_refusals(&self, rules: &Rules, ledger: &mut Ledger) {
-        let of_finals = |rules: &Rules, status: u64| {
-            let pages = rules.finals.iter().filter_map(|rule| rule.set.get(key!("error_pages")));
-            pages.flat_map(pages::statuses).any(|other| other == status)
-        };
-        let backends = || self.rules_of.iter().filter_map(|(name, rules)| Some((self.backends.get(name)?, rules)));
-        let mut note = |line| {
-            let reason =
-                "its refusals have the error page of a backend or of another rule, which they do not have in HAProxy";
-            ledger.changes(line, reason, "nothing, unless clients depend on it");
-        };
-        for (line, status) in refusals(rules) {
-            let differs = |(backend, rules): (&Backend<'_>, &Rules)| {
-                let page = backend.pages.get(&status);
-                page.is_some() && page != self.pages.get(&status) || of_finals(rules, status)
-            };
-            if of_finals(rules, status) || backends().any(differs) {
-                note(line);
-            }
-        }
-        for (_, rules) in backends() {
-            refusals(rules).filter(|(_, status)| of_finals(rules, *status)).for_each(|(line, _)| note(line));
-        }
-    }
-
     /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
-        routes.iter_mut().for_each(by_segment);
         for route in &mut routes {
             plain_edits(&mut route.set, REQUEST_EDITS);
             plain_edits(&mut route.set, RESPONSE_EDITS);
@@ -580,59 +552,6 @@ const RESPONSE_EDITS: [KeyOf<plan::Route>; 4] = [
 
 fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
     plain.iter().chain(secure).cloned().collect()
-}
-
-/// Lines of rules that become filters that refuse, each with its status.
-fn refusals(rules: &Rules) -> impl Iterator<Item = (Line, u64)> {
-    let of_lists = rules.addresses.iter().filter(|rule| !rule.lets_in).map(|rule| (rule.line, rule.status));
-    let of_filters = rules.filters.iter().flat_map(|filter| {
-        let kinds = [(key!("access"), 403), (key!("basic_auth"), 401), (key!("limits"), 429)];
-        kinds.into_iter().filter(|(key, _)| filter.set.has(*key)).map(|(_, status)| (filter.line, status))
-    });
-    of_lists.chain(of_filters)
-}
-
-/// Settings with the address lists of these rules.
-fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) -> RouteKeys {
-    let mut set = set.clone();
-    let rules = || groups.iter().flat_map(|rules| rules.iter());
-    match verdict(groups) {
-        Verdict::Open => {}
-        Verdict::Lists(access, differs) => {
-            set.put(key!("access"), access);
-            for rule in rules().filter(|rule| differs && rule.is_unknown()) {
-                let reason = "clients that are in this list and in others may be refused, and HAProxy lets them in";
-                ledger.changes(rule.line, reason, "name the networks that must be let in, in `allow` of access");
-            }
-            let mut refusals = rules().filter(|rule| !rule.lets_in);
-            let status = refusals.next().map_or(403, |rule| rule.status);
-            for rule in refusals.filter(|rule| rule.status != status) {
-                let reason = format!("all address lists of a route refuse by one status, here {status}");
-                ledger.changes(rule.line, reason, "nothing, unless clients depend on it");
-            }
-        }
-        Verdict::Unknown => {
-            close(&mut set);
-            for rule in rules() {
-                ledger.decide(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
-            }
-        }
-    }
-    set
-}
-
-/// True if sessions are to be refused by the client's address, which no listener can do.
-fn refuses_sessions(routes: &[Route], addresses: &[AddressRule], ledger: &mut Ledger) -> bool {
-    let asks = |route: &&Route| {
-        route.set.has(key!("access")) || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
-    };
-    let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
-    let rules = addresses.iter().filter(|rule| !rule.lets_in && !lines.is_empty()).map(|rule| rule.line);
-    for line in lines.iter().copied().chain(rules) {
-        let reason = "sessions are not refused by the client's address, so the listener is left out";
-        ledger.decide(line, reason, "write the listener by hand, and refuse clients by nftables");
-    }
-    !lines.is_empty()
 }
 
 /// Reports conditions and filters that sessions cannot have, and removes them.

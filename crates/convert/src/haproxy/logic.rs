@@ -2,6 +2,7 @@
 
 use super::criteria::{Atom, Rate};
 use crate::model::{Apart, Cond, Key, Maps, Match, Test};
+use std::sync::Arc;
 
 /// Most alternatives that a condition is multiplied out to.
 const ALTERNATIVES: usize = 64;
@@ -13,7 +14,8 @@ pub(super) const CLIENT: &str = "of the client's address: ";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expr {
     Const(bool),
-    Is(Box<Atom>),
+    /// Shared, as a list of addresses may be long.
+    Is(Arc<Atom>),
     Not(Box<Expr>),
     All(Vec<Expr>),
     Any(Vec<Expr>),
@@ -39,7 +41,7 @@ impl Conj {
 
 impl From<Atom> for Expr {
     fn from(atom: Atom) -> Expr {
-        Expr::Is(Box::new(atom))
+        Expr::Is(Arc::new(atom))
     }
 }
 
@@ -70,7 +72,7 @@ fn join(one: &mut Atom, other: Atom) -> Option<Atom> {
 }
 
 /// Literals that hold together.
-type Product = Vec<(Atom, bool)>;
+type Product = Vec<(Arc<Atom>, bool)>;
 
 impl Expr {
     pub fn unknown(reason: impl Into<String>) -> Expr {
@@ -100,7 +102,7 @@ impl Expr {
             (Expr::Const(false), other) | (other, Expr::Const(false)) => other,
             (one, other) if one == other => one,
             // As of the lines of an ACL, of which there may be thousands.
-            (Expr::Is(mut one), Expr::Is(other)) => match join(&mut one, *other) {
+            (Expr::Is(mut one), Expr::Is(other)) => match join(Arc::make_mut(&mut one), Arc::unwrap_or_clone(other)) {
                 None => Expr::Is(one),
                 Some(other) => Expr::Any(vec![Expr::Is(one), other.into()]),
             },
@@ -117,7 +119,7 @@ impl Expr {
     }
 
     /// Returns the formula with each test replaced by another formula.
-    pub fn map(&self, with: &dyn Fn(&Atom) -> Expr) -> Expr {
+    pub fn map(&self, with: &dyn Fn(&Arc<Atom>) -> Expr) -> Expr {
         match self {
             Expr::Const(holds) => Expr::Const(*holds),
             Expr::Is(atom) => with(atom),
@@ -129,9 +131,9 @@ impl Expr {
 
     /// The formula with hosts that are compared as in HAProxy, negated or not.
     pub fn with_exact_hosts(&self) -> Expr {
-        self.map(&|atom| match atom {
+        self.map(&|atom| match &**atom {
             Atom::Host(test) => Cond::new(Key::Header("Host".to_string()), test.exact()).into(),
-            atom => atom.clone().into(),
+            _ => Expr::Is(Arc::clone(atom)),
         })
     }
 
@@ -238,8 +240,8 @@ impl Expr {
             }
             Some(first) => {
                 for holds in [true, false] {
-                    let decided = |atom: &Atom| {
-                        if *atom == first { Expr::Const(holds) } else { atom.clone().into() }
+                    let decided = |atom: &Arc<Atom>| {
+                        if *atom == first { Expr::Const(holds) } else { Expr::Is(Arc::clone(atom)) }
                     };
                     before.push((first.clone(), !holds));
                     self.map(&decided).cases(before, all)?;
@@ -250,10 +252,10 @@ impl Expr {
         }
     }
 
-    fn first(&self) -> Option<Atom> {
+    fn first(&self) -> Option<Arc<Atom>> {
         match self {
             Expr::Const(_) => None,
-            Expr::Is(atom) => Some((**atom).clone()),
+            Expr::Is(atom) => Some(Arc::clone(atom)),
             Expr::Not(inner) => inner.first(),
             Expr::All(all) | Expr::Any(all) => all.iter().find_map(Expr::first),
         }
@@ -262,7 +264,7 @@ impl Expr {
     fn products(&self, negated: bool) -> Option<Vec<Product>> {
         match self {
             Expr::Const(holds) => Some(if *holds != negated { vec![Vec::new()] } else { Vec::new() }),
-            Expr::Is(atom) => Some(vec![vec![((**atom).clone(), negated)]]),
+            Expr::Is(atom) => Some(vec![vec![(Arc::clone(atom), negated)]]),
             Expr::Not(inner) => inner.products(!negated),
             Expr::All(all) | Expr::Any(all) => {
                 let each = all.iter().map(|one| one.products(negated)).collect::<Option<Vec<_>>>()?;
@@ -316,25 +318,25 @@ fn absorbed(all: Vec<Product>) -> Option<Vec<Product>> {
 fn conj(literals: Product, maps: &Maps) -> Result<Option<Conj>, String> {
     let mut conj = Conj::default();
     for (atom, negated) in literals {
-        let cond = match atom {
-            Atom::Is(cond) => cond,
+        let cond = match &*atom {
+            Atom::Is(cond) => cond.clone(),
             Atom::Field(test) => test.cond(),
             Atom::Host(test) => test.cond(negated),
             Atom::ClientFile(file) => {
-                conj.client_files.push((file, negated));
+                conj.client_files.push((file.clone(), negated));
                 continue;
             }
             Atom::Rate(rate) if !negated => {
-                conj.rates.push(rate);
+                conj.rates.push(rate.clone());
                 continue;
             }
             Atom::Rate(_) => return Err("a negated rate".to_string()),
             Atom::Auth(list) => {
-                conj.auth.push((list, negated));
+                conj.auth.push((list.clone(), negated));
                 continue;
             }
             Atom::Var(..) => return Err("variables are not available".to_string()),
-            Atom::Unknown(reason) => return Err(reason),
+            Atom::Unknown(reason) => return Err(reason.clone()),
         };
         let cond = match if negated { cond.negate() } else { cond } {
             // There are only two schemes: not `https` is `http`.

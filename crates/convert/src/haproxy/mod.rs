@@ -1,6 +1,6 @@
 //! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
-// Order: front, compression, global, proxy, pages, merging, pool, check, rules, state, acl, logic & criteria, known, server,
+// Order: front, compression, global, proxy, refusals, pages, merging, pool, check, rules, state, acl, logic & criteria, known, server,
 // bind, samples, gathered, lexer, time
 mod acl;
 mod bind;
@@ -17,6 +17,7 @@ mod merging;
 mod pages;
 mod pool;
 mod proxy;
+mod refusals;
 mod rules;
 mod samples;
 mod server;
@@ -67,7 +68,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     let has_scripts = sections.iter().flat_map(|s| &s.items).any(|item| item.words.iter().any(is_script));
     let mut state = State::default();
     state.has_scripts = has_scripts;
-    state.set_behind = proxies.iter().filter(|proxy| !proxy.is_front()).flat_map(rules::variables).collect();
+    state.set_behind =
+        proxies.iter().filter(|proxy| !proxy.is_front()).flat_map(|proxy| rules::variables(&proxy.items)).collect();
     let world = World {
         userlists: &process.userlists,
         caches: &process.caches,

@@ -7,6 +7,7 @@ use super::logic::Expr;
 use crate::model::{Cond, Draft, Key, Maps, Test};
 use evenkeel_config::plan;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Value that a rule gives to a field or a variable.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +15,7 @@ pub(super) enum Source {
     Text(String),
     /// Text with variables of the request as the client sent it.
     Template(String),
-    /// The variable is removed.
+    /// No value: `unset-var`.
     Removed,
     Unknown,
 }
@@ -66,6 +67,8 @@ pub(super) struct State {
     pub methods: Expr,
     pub queries: Expr,
     pub clients: Expr,
+    /// True if a rule changes the status of responses.
+    pub has_status: bool,
     /// True if scripts or agents may set variables.
     pub has_scripts: bool,
     /// Variables that rules of backends set, which rules on responses of frontends read.
@@ -87,6 +90,7 @@ impl Default for State {
             methods: never(),
             queries: never(),
             clients: never(),
+            has_status: false,
             has_scripts: false,
             set_behind: BTreeSet::new(),
             captures: true,
@@ -178,12 +182,12 @@ impl State {
 
     /// A condition of a rule on responses, which reads variables of requests that other rules may have ended.
     pub fn view_of_response(&self, condition: &Expr, maps: &Maps) -> Expr {
-        condition.map(&|atom| match atom {
+        condition.map(&|atom| match &**atom {
             Atom::Var(name, _) if self.set_behind.contains(name) => {
                 Expr::unknown("rules of a backend set the variable")
             }
             Atom::Var(name, test) => self.view_var(name, test, true, maps),
-            atom => self.view_atom(atom, maps),
+            _ => self.view_atom(atom, maps),
         })
     }
 
@@ -204,11 +208,11 @@ impl State {
         })
     }
 
-    fn view_atom(&self, atom: &Atom, maps: &Maps) -> Expr {
-        let plain = || Expr::from(atom.clone());
+    fn view_atom(&self, atom: &Arc<Atom>, maps: &Maps) -> Expr {
+        let plain = || Expr::Is(Arc::clone(atom));
         let unless =
             |changed: &Expr| plain().and(changed.clone().not()).or(Expr::unknown(CHANGED).and(changed.clone()));
-        match atom {
+        match &**atom {
             Atom::Var(name, test) => self.view_var(name, test, false, maps),
             Atom::Is(Cond { key: Key::Path, test, .. }) => {
                 self.paths.iter().fold(plain(), |before, (on, change)| choose(on, path_is(change, test), before))

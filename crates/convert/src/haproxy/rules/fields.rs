@@ -209,7 +209,8 @@ fn edits(
     };
     // A request that fulfils several alternatives must get such a change once.
     let is_once = verb == "add-header" || reads_itself(name, &change);
-    let is_own = |atom: &Atom| is_of_field(atom, name) && !matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
+    let lower = name.to_ascii_lowercase();
+    let is_own = |atom: &Atom| is_of_field(atom, &lower) && !matches!(atom, Atom::Is(Cond { test: Test::Present, .. }));
     let (expr, splits) = match is_once && expr.has(&is_own) {
         // An alternative would see the change of another alternative.
         true if !expr.alternatives(maps).is_ok_and(|all| all.len() < 2) => (condition.viewed.clone(), true),
@@ -322,6 +323,9 @@ pub(crate) fn of_response(
         return ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
     }
     let text = match value.contains("%[res.") || value.contains("%[capture.res") {
+        _ if rules.state.has_status && value.contains("%[status") => {
+            Err("a rule before it changes the status".to_string())
+        }
         true => Err("fields of the response are no variables".to_string()),
         false => sample::read(value, scope.context, &rules.state),
     };
@@ -349,10 +353,10 @@ pub(crate) fn of_response(
         Ok(Some(when)) if when.is_empty() && is.is_none() => {}
         Ok(Some(mut when)) => {
             if let Some(Expr::Is(atom)) = is
-                && let Atom::Is(Cond { test, .. }) = *atom
+                && let Atom::Is(Cond { test, .. }) = &*atom
             {
                 let value = match test {
-                    Test::Regex(regex) => Entries::one("regex", regex),
+                    Test::Regex(regex) => Entries::one("regex", regex.as_str()),
                     _ => Entries::one("present", true),
                 };
                 when.table("header").set(name, value);
@@ -394,6 +398,7 @@ fn when(tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Result<Option<Entr
         let word = |at: usize| words.get(at).map_or("", String::as_str);
         let name = word(0).strip_prefix("res.hdr(").and_then(|rest| rest.strip_suffix(')'));
         match (word(0), name) {
+            ("status", _) if rules.state.has_status => return Err("a rule before it changes the status".to_string()),
             ("status", _) if !negated => {
                 let each = words[1..].iter().map(|status| status.replacen(':', "..=", 1));
                 when.set("status", each.collect::<Vec<_>>());

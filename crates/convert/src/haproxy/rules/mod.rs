@@ -24,7 +24,6 @@ use super::acl::condition;
 use super::criteria::{Atom, STATE};
 use super::lexer::Item;
 use super::logic::{Conj, Expr};
-use super::proxy::Proxy;
 use super::state::{Source, State};
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
@@ -204,6 +203,7 @@ fn noted(item: &Item, words: &[String], tail: &[String], scope: &Scope<'_>, rule
     let state = &mut rules.state;
     match words[0].as_str() {
         "set-method" => state.methods = state.methods.clone().or(on),
+        "set-status" => state.has_status = true,
         "set-src" => state.clients = state.clients.clone().or(on),
         _ => {}
     }
@@ -230,8 +230,8 @@ fn named(word: &str) -> Option<&str> {
 }
 
 /// Names of the variables that rules of a section set.
-pub(super) fn variables(proxy: &Proxy<'_>) -> Vec<String> {
-    let words = proxy.items.iter().flat_map(|item| &item.words);
+pub(super) fn variables(items: &[&Item]) -> Vec<String> {
+    let words = items.iter().flat_map(|item| &item.words);
     let sets = words.filter(|word| SETS.iter().any(|start| word.starts_with(start)));
     sets.filter_map(|word| named(word)).map(str::to_string).collect()
 }
