@@ -1,26 +1,13 @@
 //! Directives of HAProxy that have no counterpart. Each row has the words of a directive and its treatment.
 
-// Order: process, sections
+// Order: process, sections & fate
+mod fate;
 mod process;
 mod sections;
 
+pub(super) use fate::Fate;
 use process::GLOBAL;
 use sections::{PROXY, SECTIONS};
-
-/// Treatment of a directive that is not translated.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fate {
-    /// Left out without a loss, for this reason.
-    Lossless(&'static str),
-    /// Left out with a difference: the reason, and advice.
-    Changes(&'static str, &'static str),
-}
-
-const WORKERS: &str = "evenkeel runs one worker for each core; `runtime.workers` sets another number";
-const BUFFERS: &str = "buffers have fixed bounds here, and bodies pass through as they come";
-const DASHBOARD: &str = "the dashboard and the API of `[admin]` show it";
-const MACHINERY: &str = "it tunes HAProxy's own machinery";
-const QUIC: &str = "HTTP/3 is not carried over";
 
 /// Looks up a directive by its first words, the most of them first; a row that ends in `-` or `.` is a beginning. Actions of
 /// other kinds of rules without a row are read as actions of `http-request`.

@@ -1,11 +1,12 @@
 //! Rows for the section `global`.
 
-use super::Fate::{self, Changes, Lossless};
-use super::{BUFFERS, DASHBOARD, MACHINERY, QUIC, WORKERS};
+use super::fate::Fate::{self, Changes, Lossless};
+use super::fate::{BUFFERS, DASHBOARD, MACHINERY, WORKERS};
 
 const SERVICE: &str = "the service unit does it";
 const CIPHERS: &str = "ciphers are those of rustls, all of which are safe; the list cannot be set";
 const LUA: &str = "Lua is not supported";
+const QUIC: &str = "it tunes QUIC of HAProxy";
 const DEVICES: (&str, &str) = ("databases of devices are not available", "have the application look up the device");
 const SCRIPT: &str = "find out what the script is for: fields, redirects, CORS and authentication are keys of a route";
 
@@ -141,7 +142,7 @@ pub(super) const GLOBAL: &[(&str, Fate)] = &[
     ("grace", Lossless("`runtime.drain_timeout` bounds a stop")),
     ("expose-deprecated-directives", Lossless("there are none here")),
     ("h2-workaround-bogus-websocket-clients", Lossless("WebSocket over HTTP/2 is offered to clients that ask for it")),
-    ("no-quic", Lossless(QUIC)),
+    ("no-quic", Changes("listeners with `http3` speak QUIC", "remove http3 from them")),
     ("limited-quic", Lossless(QUIC)),
     ("cluster-secret", Lossless(QUIC)),
     ("httpclient.", Changes(LUA, SCRIPT)),

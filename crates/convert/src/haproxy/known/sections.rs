@@ -1,7 +1,7 @@
 //! Rows for defaults, frontends, backends and listen sections, and for sections that are not translated.
 
-use super::Fate::{self, Changes, Lossless};
-use super::{BUFFERS, DASHBOARD, MACHINERY, QUIC, WORKERS};
+use super::fate::Fate::{self, Changes, Lossless};
+use super::fate::{BUFFERS, DASHBOARD, MACHINERY, WORKERS};
 
 const ALWAYS: &str = "always so";
 const ORDER: &str = "the order of filters is fixed";
@@ -47,7 +47,10 @@ pub(super) const PROXY: &[(&str, Fate)] = &[
     ("srvtcpka-", Lossless("`tcp.keepalive` of a pool is 30s for both sides")),
     ("option use-small-buffers", Lossless(BUFFERS)),
     ("option http-drop-", Changes("trailers pass through as they come", "nothing, unless a side depends on it")),
-    ("quic-initial", Lossless(QUIC)),
+    (
+        "quic-initial",
+        Changes("connections over QUIC have no rules", "remove http3 from the listener, or refuse clients by access"),
+    ),
     ("server-state-file-name", Lossless("`runtime.state` keeps operators' orders across restarts")),
     ("dynamic-cookie-key", Lossless("signed cookies of `sticky` name the endpoint")),
     (
