@@ -1,5 +1,6 @@
 //! The format of given lines: the format that reads most of them, and of those the format that learns most.
 
+use crate::fault::Fault;
 use crate::formats::{Format, ROWS, Row};
 use crate::request::Request;
 use std::fmt;
@@ -37,11 +38,13 @@ pub struct NotFound {
     nearest: Option<(&'static str, f64)>,
     /// First line of the log, cut.
     first: String,
+    /// True for notices of HAProxy, which it writes for each connection without `option httplog`.
+    is_notices: bool,
 }
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NotFound { lines, nearest, first } = self;
+        let NotFound { lines, nearest, first, is_notices } = self;
         if *lines == 0 {
             return f.write_str("no line to find a format by");
         }
@@ -49,7 +52,11 @@ impl fmt::Display for NotFound {
         if let Some((name, read)) = nearest {
             write!(f, "; \"{name}\" reads {:.0} %", 100.0 * read)?;
         }
-        write!(f, ". The first line is: {first}")
+        write!(f, ". The first line is: {first}")?;
+        match is_notices {
+            true => f.write_str("\nHAProxy writes requests with `option httplog`, and sessions with `option tcplog`"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -68,7 +75,8 @@ pub fn find(lines: &[&[u8]]) -> Result<Found, NotFound> {
     if most < READ_MIN {
         let nearest = all.iter().find(|(_, score)| score.read == most && most > 0.0);
         let first = lines.first().map(|line| excerpt(line)).unwrap_or_default();
-        return Err(NotFound { lines: lines.len(), nearest: nearest.map(|(row, _)| (row.name, most)), first });
+        let nearest = nearest.map(|(row, _)| (row.name, most));
+        return Err(NotFound { lines: lines.len(), nearest, first, is_notices: are_notices(lines) });
     }
     all.retain(|(_, score)| score.read > most - SAME);
     let richest = all.iter().map(|(_, score)| score.values).fold(0.0, f64::max);
@@ -76,6 +84,14 @@ pub fn find(lines: &[&[u8]]) -> Result<Found, NotFound> {
     let mut rest = all.into_iter();
     let (row, Score { read, .. }) = rest.next().unwrap_or((&ROWS[0], Score { read: 0.0, values: 0.0 }));
     Ok(Found { format: Format::of(row), read, rivals: rest.map(|(row, _)| row).collect() })
+}
+
+/// True if most lines are notices of HAProxy.
+fn are_notices(lines: &[&[u8]]) -> bool {
+    let Some(row) = ROWS.iter().find(|row| row.name == "httplog") else { return false };
+    let format = Format::of(row);
+    let is_notice = |line: &&&[u8]| format.read(line, &mut Request::default()) == Err(Fault::Notice);
+    2 * lines.iter().filter(is_notice).count() > lines.len()
 }
 
 /// Start of a line, as text for messages.
@@ -153,6 +169,8 @@ mod tests {
         assert_eq!(find(&[notice, line, line]).unwrap().format.row.name, "tcplog");
         let error = find(&[notice, notice, line]).unwrap_err().to_string();
         assert!(error.contains("\"tcplog\" reads 33 %") && error.contains("Server bck"), "{error}");
+        let connect = b"Nov 20 10:00:00 lb haproxy[9]: Connect from 10.0.1.2:3 to 10.0.3.31:80 (www/HTTP)".as_slice();
+        assert!(find(&[connect]).unwrap_err().to_string().contains("option httplog"));
         assert!(find(&[]).unwrap_err().to_string().contains("no line"));
     }
 }

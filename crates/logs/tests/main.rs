@@ -2,5 +2,6 @@
 
 mod any;
 mod real;
+mod remedies;
 mod stream;
 mod written;

@@ -41,6 +41,10 @@ pub(crate) const VALUES: &[(&str, Field)] = &[
     ("endpoint", Field::Endpoint),
     ("tries", Field::Tries),
     ("proto", Field::Skip),
+    // Of a whole connection of HTTP/3.
+    ("t_handshake", Field::Skip),
+    ("migrations", Field::Skip),
+    ("packets_lost", Field::Skip),
     ("tls_version", Field::Skip),
     ("tls_cipher", Field::Skip),
     ("sni", Field::Skip),

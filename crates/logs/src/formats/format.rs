@@ -26,6 +26,9 @@ pub static ROWS: &[Row] = &[
     combined::EVENKEEL,
 ];
 
+/// Parser of formats that are given as text.
+type Parser = fn(&str) -> Result<Template, String>;
+
 /// Format of a log, ready to read lines.
 #[derive(Debug)]
 pub struct Format {
@@ -82,7 +85,7 @@ impl Format {
         if let Some(row) = ROWS.iter().find(|row| row.name == text) {
             return Ok(Format::of(row));
         }
-        let parsers: [(&str, &'static Row, fn(&str) -> Result<Template, String>); 3] = [
+        let parsers: [(&str, &'static Row, Parser); 3] = [
             ("nginx:", &nginx::LOG_FORMAT, nginx::template),
             ("evenkeel:", &evenkeel::TEMPLATE, evenkeel::template),
             ("envoy:", &envoy::TEXT, envoy::template),

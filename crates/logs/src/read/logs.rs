@@ -178,7 +178,7 @@ fn open(source: Source) -> Result<(Opened, Option<u64>), OpenError> {
             if kind.is_dir() {
                 return Err(failed(io::ErrorKind::IsADirectory.into()));
             }
-            let length = kind.is_file().then(|| kind.len());
+            let length = kind.is_file().then_some(kind.len());
             (name.clone(), decoded(file, Rc::clone(&read)).map_err(failed)?, length)
         }
         Source::Stdin => {
