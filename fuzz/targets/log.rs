@@ -57,11 +57,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(whole, read(bytes, 7, found.format.row.name));
     assert_eq!(whole.0.coverage.requests + whole.0.bad_lines(), whole.0.lines);
     // The first line may also be a format.
-    if let Some((first, rest)) = lines.split_first() {
-        if let Ok(format) = Format::named(&String::from_utf8_lossy(first)) {
-            for line in rest {
-                let _ = format.read(line, &mut Request::default());
-            }
-        }
+    let Some((first, rest)) = lines.split_first() else { return };
+    let Ok(format) = Format::named(&String::from_utf8_lossy(first)) else { return };
+    for line in rest {
+        let _ = format.read(line, &mut Request::default());
     }
 });

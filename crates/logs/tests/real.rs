@@ -193,6 +193,7 @@ fn every_file_is_read() {
     let files = std::fs::read_dir(folder()).expect("the folder is committed");
     let mut names: Vec<String> = files.filter_map(|file| file.ok()?.file_name().into_string().ok()).collect();
     let mut expected: Vec<String> = FILES.iter().map(|row| format!("{}.log", row.name)).collect();
-    (names.sort(), expected.sort());
+    names.sort();
+    expected.sort();
     assert_eq!(names, expected);
 }
