@@ -67,6 +67,18 @@ fn a_location_with_internal_answers_for_x_accel_redirect() {
 }
 
 #[test]
+fn a_table_of_nginx_behind_a_rewrite_is_another_map() {
+    let nginx = converted(
+        "http { map $uri $m { /api one; /x/ two; } server { listen 80; add_header X-M $m always;\n\
+         location / { rewrite /sub/ /x/ break; return 404; } } }",
+    );
+    has(&nginx, "from = \"{path}\"");
+    has(&nginx, "from = \"/x/\"");
+    let itself = converted("http { map $m $m { a b; } server { listen 80; add_header X-M $m; return 404; } }");
+    changes(&itself.report, "refers to itself");
+}
+
+#[test]
 fn a_rewrite_of_a_proxy_in_caddy_is_for_its_endpoints_alone() {
     let caddy = converted("http://a.test {\n reverse_proxy /api/* 10.0.0.1:80 {\n  rewrite /v2{uri}\n }\n}\n");
     has(&caddy, "to = \"/v2{1}\"");

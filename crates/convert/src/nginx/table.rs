@@ -30,10 +30,19 @@ pub(super) struct Tables {
     /// Names of groups in expressions of locations.
     pub groups: Vec<String>,
     made: RefCell<BTreeMap<String, Made>>,
+    /// Names of maps by their variable and the values of variables at a place.
+    known: RefCell<BTreeMap<(String, String), String>>,
+    /// Variables whose tables are being read.
+    open: RefCell<Vec<String>>,
 }
+
+/// The source of a table and its default, as the variables of a place give them.
+type Inputs = (Result<String, String>, Result<String, String>);
 
 #[derive(Clone, Debug)]
 struct Made {
+    variable: String,
+    inputs: Inputs,
     /// The map, or the reason why it cannot be written.
     map: Result<Draft<Map>, String>,
     /// True if some rows have no value, which conditions alone can read.
@@ -88,23 +97,21 @@ impl Tables {
 
     fn name(&self, variable: &str, scope: &Scope, is_sent: bool) -> Option<Result<String, String>> {
         let source = self.sources.get(variable)?;
-        let name = name_of(variable);
-        if !self.made.borrow().contains_key(&name) {
-            // A table that refers to itself is not made twice.
-            let unmade = Made {
-                map: Err(format!("`${variable}` refers to itself")),
-                has_empty: false,
-                lines: Vec::new(),
-                is_used: false,
-            };
-            self.made.borrow_mut().insert(name.clone(), unmade);
-            let (map, has_empty) = match source.draft(scope) {
-                Ok((map, has_empty)) => (Ok(map), has_empty),
-                Err(reason) => (Err(format!("the table of `${variable}`: {reason}")), false),
-            };
-            let made = Made { map, has_empty, lines: source.lines.clone(), is_used: false };
-            self.made.borrow_mut().insert(name.clone(), made);
-        }
+        let place = (variable.to_string(), scope.values());
+        let known = self.known.borrow().get(&place).cloned();
+        let name = match known {
+            Some(name) => name,
+            None if self.open.borrow().iter().any(|open| open == variable) => {
+                return Some(Err(format!("`${variable}` refers to itself")));
+            }
+            None => {
+                self.open.borrow_mut().push(variable.to_string());
+                let name = self.made(variable, source, scope);
+                self.open.borrow_mut().pop();
+                self.known.borrow_mut().insert(place, name.clone());
+                name
+            }
+        };
         let mut all = self.made.borrow_mut();
         let made = all.get_mut(&name)?;
         Some(match &made.map {
@@ -117,6 +124,29 @@ impl Tables {
                 Ok(name)
             }
         })
+    }
+
+    /// Name of the map of a table. Rewrites and `set` may give its source other values, so that it becomes several maps.
+    fn made(&self, variable: &str, source: &Source, scope: &Scope) -> String {
+        let default = source.rows.iter().find(|(key, _)| key == "default").map_or("", |(_, value)| value);
+        let inputs = (variable::read(&source.from, scope), variable::read(default, scope));
+        let is = |made: &Made| made.variable == variable && made.inputs == inputs;
+        if let Some((name, _)) = self.made.borrow().iter().find(|(_, made)| is(made)) {
+            return name.clone();
+        }
+        let (map, has_empty) = match source.draft(scope) {
+            Ok((map, has_empty)) => (Ok(map), has_empty),
+            Err(reason) => (Err(format!("the table of `${variable}`: {reason}")), false),
+        };
+        // A table that is not written leaves its name to others.
+        let base = if map.is_ok() { name_of(variable) } else { format!("${variable}") };
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let is_free = |name: &String| !self.made.borrow().contains_key(name);
+        let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base);
+        let variable = variable.to_string();
+        let made = Made { variable, inputs, map, has_empty, lines: source.lines.clone(), is_used: false };
+        self.made.borrow_mut().insert(name.clone(), made);
+        name
     }
 
     /// The only text that a table has for its variable, beside nothing for some rows, and the lines of the table.

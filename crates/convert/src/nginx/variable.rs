@@ -58,6 +58,14 @@ impl Scope {
         self.set.insert(name.to_string(), value);
     }
 
+    /// The values on which values of other variables depend, as a text.
+    pub fn values(&self) -> String {
+        match self.set.is_empty() && self.uri.is_none() {
+            true => format!("{}", self.groups),
+            false => format!("{} {:?} {:?}", self.groups, self.uri, self.set),
+        }
+    }
+
     /// Value that `set` gave a variable.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.set.get(name).map(String::as_str)
