@@ -18,6 +18,7 @@ mod discovery;
 mod dns;
 mod explain;
 mod full_disk;
+mod http3;
 mod instances;
 #[path = "../../discovery/tests/support/mod.rs"]
 mod names;

@@ -8,7 +8,7 @@ use super::logic::{CLIENT, Expr};
 use super::merging::{append, apply, plain_edits};
 use super::pages::{self, Pages};
 use super::proxy::{Proxy, World};
-use super::refusals::{note_pages, refuses_sessions, with_access};
+use super::refusals::{note_edits, note_pages, refuses_sessions, with_access};
 use super::rules::{AddressRule, Filter, Rules, refuse_all, refuse_files, refuse_matching, sample};
 use super::samples::Context;
 use super::state::State;
@@ -72,6 +72,7 @@ impl Front<'_> {
         let mut routes = self.routes(&rules, &plain, &secure, ledger);
         let backends = self.rules_of.iter().filter_map(|(name, rules)| Some((&self.backends.get(name)?.pages, rules)));
         note_pages(&rules, &self.pages, backends, ledger);
+        note_edits(&rules, self.rules_of.values(), ledger);
         self.responses(&rules, &mut routes, pools, ledger);
         if self.is_tcp && refuses_sessions(&routes, &rules.addresses, ledger) {
             return (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Refusals of frontends: address lists of routes, and differences of their responses.
 
 use super::pages::{self, Pages};
-use super::rules::{AddressRule, Rules, Verdict, verdict};
+use super::rules::{AddressRule, Filter, Rules, Verdict, verdict};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Key, Route, RouteKeys};
 use crate::protection::close;
@@ -35,6 +35,18 @@ pub(super) fn note_pages<'b>(
     }
     for (_, rules) in backends {
         refusals(rules).filter(|(_, status)| of_finals(rules, *status)).for_each(|(line, _)| note(line));
+    }
+}
+
+/// Notes changes of backends that refusals of the frontend get, too, as both are filters of a route.
+pub(super) fn note_edits<'b>(rules: &Rules, backends: impl Iterator<Item = &'b Rules>, ledger: &mut Ledger) {
+    if refusals(rules).next().is_none() {
+        return;
+    }
+    let is_of_responses = |filter: &&Filter| filter.edit.as_ref().is_some_and(|edit| edit.is_response);
+    for filter in backends.flat_map(|rules| rules.filters.iter().filter(is_of_responses)) {
+        let reason = "refusals of a frontend get the change of the backend, too, which they do not have in HAProxy";
+        ledger.changes(filter.line, reason, "nothing, unless clients depend on it");
     }
 }
 

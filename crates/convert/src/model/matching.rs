@@ -265,7 +265,19 @@ impl Match {
         let has = |is: fn(&Test) -> bool| self.conds.iter().any(|c| c.is_path() && !c.negated && is(&c.test));
         let is_fixed = has(|test| matches!(test, Test::OneOf(_)));
         let is_twice = is_fixed && has(|test| matches!(test, Test::Regex(_) | Test::Search(_) | Test::Contains(_)));
-        !is_host_twice && !is_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
+        // A name has one test under `not`, which is a list or not.
+        let excludes = |key: &Key, is_list: bool| {
+            let is = |test: &Test| matches!(test, Test::OneOf(_)) == is_list;
+            self.conds.iter().any(|cond| cond.negated && cond.key == *key && is(&cond.test))
+        };
+        let is_mixed = |cond: &Cond| !cond.is_path() && excludes(&cond.key, true) && excludes(&cond.key, false);
+        let has_mixed = self.conds.iter().any(is_mixed);
+        !is_host_twice
+            && !is_twice
+            && !has_mixed
+            && paths <= 1
+            && keys.len() == count
+            && self.conds.iter().all(is_sound)
     }
 
     /// True if every request that fulfils these conditions is known to fulfil `other` too.
@@ -540,6 +552,14 @@ mod tests {
 
     fn path(test: Test) -> Match {
         Match::of([Cond::new(Key::Path, test)])
+    }
+
+    #[test]
+    fn a_list_and_a_text_of_one_field_are_not_excluded_together() {
+        let field = |test| Match::of([Cond::new(Key::Header("X-Key".to_string()), test).negate()]);
+        let list = field(Test::OneOf(vec!["s".to_string()]));
+        assert_eq!(list.and(&field(Test::Begins("v".to_string()))), Err(Apart::Unwritable));
+        assert!(list.and(&field(Test::OneOf(vec!["t".to_string()]))).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes of one piece: more than fits the buffers on the way would say nothing more.
-const PIECE: usize = 2000;
+pub const PIECE: usize = 2000;
 
 /// Between two pieces: the streams are to last, not to fill the machine.
 const PACE: Duration = Duration::from_millis(2);
@@ -29,7 +29,7 @@ pub struct Streaming {
 }
 
 /// Bytes of which no two pieces are alike.
-fn piece(number: u64) -> Vec<u8> {
+pub fn piece(number: u64) -> Vec<u8> {
     let mut x = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut bytes = Vec::with_capacity(PIECE + 8);
     while bytes.len() < PIECE {
@@ -68,15 +68,17 @@ fn serve(mut stream: BufReader<TcpStream>) -> Option<()> {
                 stream.get_mut().write_all(&echo[..n]).ok().filter(|()| n > 0)?;
             }
         } else if head.starts_with("GET /download") {
-            let pieces: u64 = head.split("pieces=").nth(1)?.split(' ').next()?.parse().ok()?;
+            let number = |key: &str| -> Option<u64> { head.split(key).nth(1)?.split([' ', '&']).next()?.parse().ok() };
+            let pieces = number("pieces=")?;
+            let pace = number("pace_ms=").map_or(PACE, Duration::from_millis);
             let length = pieces * PIECE as u64;
             write!(stream.get_mut(), "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").ok()?;
             for number in 0..pieces {
                 stream.get_mut().write_all(&piece(number)).ok()?;
-                std::thread::sleep(PACE);
+                std::thread::sleep(pace);
             }
         } else if head.starts_with("POST /upload") {
-            let mut pieces = 0;
+            let (mut pieces, mut kept) = (0, Vec::new());
             loop {
                 let size = line(&mut stream)?;
                 if size == "0" {
@@ -86,10 +88,18 @@ fn serve(mut stream: BufReader<TcpStream>) -> Option<()> {
                 let mut bytes = vec![0; usize::from_str_radix(&size, 16).ok()?];
                 stream.read_exact(&mut bytes).ok()?;
                 line(&mut stream)?;
-                if bytes != piece(pieces) {
-                    return None;
+                // Pieces may be joined and split on the way.
+                kept.extend_from_slice(&bytes);
+                while let Some(next) = kept.get(..PIECE) {
+                    if next != piece(pieces) {
+                        return None;
+                    }
+                    kept.drain(..PIECE);
+                    pieces += 1;
                 }
-                pieces += 1;
+            }
+            if !kept.is_empty() {
+                return None;
             }
             let text = pieces.to_string();
             write!(stream.get_mut(), "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len()).ok()?;

@@ -90,7 +90,7 @@ fn floods_within_connections_cost_others_nothing() {
             (0..100).flat_map(|i| stream_at(4 * i, n, b"\x01", false)).collect()
         }),
         ("MAX_STREAM_DATA and MAX_DATA that grow", |n| {
-            (0..100).flat_map(|i| ints(&[0x10, 1 << 30 | 100 * n + i])).collect()
+            (0..100).flat_map(|i| ints(&[0x10, (1 << 30) | (100 * n + i)])).collect()
         }),
         ("DATA_BLOCKED", |n| ints(&[0x14, n]).repeat(200)),
     ];
