@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Time between two pieces.
+/// Time between two pieces: requests are to last, not to fill the machine.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Number of pieces of a download.
+/// Number of pieces of a download, which takes two seconds.
 const PIECES: u64 = 100;
 
 type Sender = SendRequest<OpenStreams, Bytes>;

@@ -65,14 +65,18 @@ fn config(site: &Site, gso: bool) -> Text {
     }
     let servers = site.fronts().map(|of| server(site, of, gso)).collect::<Able<String>>()?;
     // Frames of 16 kB instead of 8 kB cost the same or slightly less under the loads of `protocol_cost`.
-    let streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n  http3_max_concurrent_streams 256;\n";
+    let mut streams = "  http2_max_concurrent_streams 256;\n  http2_chunk_size 16k;\n".to_string();
+    // A version without HTTP/3 does not know it.
+    if setup.listeners.iter().any(|listener| listener.front == Front::H3) {
+        streams += "  http3_max_concurrent_streams 256;\n";
+    }
     // It has to come before `http`.
     let compiled = if maps::of(setup).is_some() { "pcre_jit on;\n" } else { "" };
     Ok(format!(
         "{process}{compiled}http {{\n{}{}{}{}{}  keepalive_timeout {};\n  keepalive_requests 1000000000;\n{}{}{}{upstreams}{servers}}}\n",
         origin::nginx_folders(site.folder),
         log(site),
-        if setup.reuse == Reuse::Many { streams } else { "" },
+        if setup.reuse == Reuse::Many { &streams } else { "" },
         if setup.routes.iter().any(|route| route.ruled) { CLIENTS } else { "" },
         if setup.routes.iter().any(|route| route.cached) { stored(site) } else { String::new() },
         time(setup.timeouts.idle),
