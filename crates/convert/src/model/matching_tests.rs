@@ -1,4 +1,4 @@
-//! Joining of conditions.
+//! Matches that are joined, and conditions that exclude each other.
 
 use super::*;
 
