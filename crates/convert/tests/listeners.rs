@@ -79,6 +79,23 @@ fn a_table_of_nginx_behind_a_rewrite_is_another_map() {
 }
 
 #[test]
+fn a_query_of_a_rewrite_and_groups_of_a_table_are_not_those_of_the_request() {
+    let query = converted(
+        "http { server { listen 80; rewrite ^/shop/(.*)$ /s?id=$1 break;\n\
+         location / { if ($http_x_key != s) { return 307 /new$is_args$args; } return 404; } } }",
+    );
+    changes(&query.report, "a rewrite changed the query before");
+    let groups = |row: &str| {
+        converted(&format!(
+            "http {{ map $request_method $m {{ {row} \"\"; }} server {{ listen 80; location ~ ^/(a|b)/ {{\n\
+             if ($m = one) {{ }} proxy_pass http://10.0.0.1/r/$1; }} }} }}"
+        ))
+    };
+    has(&groups("PUT"), "to = \"/r/{1}?\"");
+    assert!(!groups("~^(PUT|DELETE)$").toml.contains("to = "));
+}
+
+#[test]
 fn a_rewrite_of_a_proxy_in_caddy_is_for_its_endpoints_alone() {
     let caddy = converted("http://a.test {\n reverse_proxy /api/* 10.0.0.1:80 {\n  rewrite /v2{uri}\n }\n}\n");
     has(&caddy, "to = \"/v2{1}\"");

@@ -85,6 +85,12 @@ impl Tables {
         tables
     }
 
+    /// True if a text is a variable whose table has expressions with groups.
+    pub fn has_groups(&self, text: &str) -> bool {
+        let source = variable::only(text).and_then(|name| self.sources.get(name));
+        source.is_some_and(|source| source.rows.iter().any(|(key, _)| key.starts_with('~') && key.contains('(')))
+    }
+
     /// Name of the map for a variable of a table, for conditions; `None` if no table gives the variable.
     pub fn condition(&self, variable: &str, scope: &Scope) -> Option<Result<String, String>> {
         self.name(variable, scope, false)

@@ -5,6 +5,9 @@ use crate::model::braced;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// Reason why the query of a request cannot be written behind a rewrite.
+pub(super) const OTHER_QUERY: &str = "a rewrite changed the query before";
+
 /// Variables that have a value at a point of a configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -15,6 +18,8 @@ pub(super) struct Scope {
     pub tables: Rc<Tables>,
     /// Path that a rewrite made, `None` in it if that depends on the request.
     pub uri: Option<Option<String>>,
+    /// True if a rewrite changed the query.
+    pub is_query_changed: bool,
     /// Number of groups of the expression of the location, where the whole counts, too; 0 without an expression.
     pub groups: usize,
 }
@@ -62,8 +67,14 @@ impl Scope {
     pub fn values(&self) -> String {
         match self.set.is_empty() && self.uri.is_none() {
             true => format!("{}", self.groups),
-            false => format!("{} {:?} {:?}", self.groups, self.uri, self.set),
+            false => format!("{} {:?} {} {:?}", self.groups, self.uri, self.is_query_changed, self.set),
         }
+    }
+
+    /// True if a variable has a part of a query that a rewrite made.
+    pub fn has_other_query(&self, name: &str) -> bool {
+        let is_of_query = matches!(name, "args" | "query_string" | "is_args") || name.starts_with("arg_");
+        self.is_query_changed && is_of_query
     }
 
     /// Value that `set` gave a variable.
@@ -136,6 +147,9 @@ fn variable(name: &str, scope: &Scope) -> Result<String, String> {
         && let Some(uri) = &scope.uri
     {
         return uri.as_deref().map(braced).ok_or_else(|| "a rewrite changed `$uri` before".to_string());
+    }
+    if scope.has_other_query(name) {
+        return Err(OTHER_QUERY.to_string());
     }
     if let Ok(number) = name.parse::<usize>()
         && number > 0

@@ -2,7 +2,7 @@
 
 use crate::model::{Action, Draft};
 use crate::nginx::lexer::Directive;
-use crate::nginx::variable::{self, Scope};
+use crate::nginx::variable::{self, OTHER_QUERY, Scope};
 use crate::nginx::world::single;
 use evenkeel_config::plan::{Redirect, Respond};
 
@@ -61,6 +61,9 @@ pub(in crate::nginx) fn redirect(
             Some(bare) => (bare, true),
             None => (&*expanded, false),
         };
+    if keeps && scope.is_query_changed {
+        return Err(OTHER_QUERY.into());
+    }
     if bare.contains("${is_args}") {
         return Err("`$is_args` is not at its end".into());
     }

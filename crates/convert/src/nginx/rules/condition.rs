@@ -4,7 +4,7 @@ use crate::expression::whole;
 use crate::model::{Cond, Key, Test, escape};
 use crate::nginx::lexer::Directive;
 use crate::nginx::table::written;
-use crate::nginx::variable::{self, Scope, field_of};
+use crate::nginx::variable::{self, OTHER_QUERY, Scope, field_of};
 use crate::nginx::world::group;
 
 /// Expression for values that are true: neither empty nor `0`.
@@ -122,6 +122,9 @@ fn key(operand: &str, scope: &Scope) -> Result<Option<Key>, String> {
     }
     if matches!(name, "uri" | "document_uri") && scope.uri.is_some() {
         return Err("a rewrite changed the path before".into());
+    }
+    if scope.has_other_query(name) {
+        return Err(OTHER_QUERY.into());
     }
     Ok(key_of(name))
 }

@@ -11,6 +11,7 @@ use crate::model::{Action, Apart, Cond, Draft, Key, Test};
 use crate::nginx::filters;
 use crate::nginx::lexer::Directive;
 use crate::nginx::tree::Location;
+use crate::nginx::variable::Scope;
 use crate::nginx::world::group;
 
 /// Most routes of a server. Conditions beyond them are only reported.
@@ -24,7 +25,12 @@ const VERIFIED: [&str; 6] = ["$ssl_client_", "$secure_link", "$jwt_", "$auth_", 
 
 /// Number of groups behind an `if` whose block was not entered. An expression that does not match leaves no groups, and one
 /// that matches its own, which no route has.
-fn after_if(directive: &Directive, groups_before: usize) -> usize {
+fn after_if(directive: &Directive, scope: &Scope) -> usize {
+    let groups_before = scope.groups;
+    // A map whose expression matches leaves the groups of that.
+    if scope.tables.has_groups(directive.word(1).trim_start_matches('(').trim_end_matches(')')) {
+        return 0;
+    }
     let operator = directive.word(2);
     let (is_expression, is_negated) = (operator.trim_start_matches('!').starts_with('~'), operator.starts_with('!'));
     let may_match = is_negated || directive.inner().is_empty();
@@ -70,7 +76,7 @@ impl<'d> Routes<'_, 'd> {
                     None => return,
                 },
                 "if" => match self.condition(directive, rest, &state, location, line) {
-                    true => state.scope.groups = after_if(directive, state.scope.groups),
+                    true => state.scope.groups = after_if(directive, &state.scope),
                     false => return,
                 },
                 _ => {}
@@ -297,6 +303,7 @@ impl<'d> Routes<'_, 'd> {
             }
             Outcome::Path(changed) => {
                 inside.scope.uri = Some(changed.fixed.clone());
+                inside.scope.is_query_changed |= directive.word(2).contains('?');
                 let is_last = directive.word(3) == "last";
                 let is_break = changed.is_break;
                 inside.changed = Some(changed.clone());
