@@ -10,6 +10,7 @@ use quinn::rustls::{CipherSuite, ClientConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Packet number spaces, with their keys.
@@ -142,9 +143,10 @@ impl RawQuic {
         }
         let name = ServerName::try_from("a").expect("a name");
         let tls = ClientConnection::new(settings(protocol), Version::V1, name, bytes).expect("good settings");
-        let port = socket.local_addr().expect("it is bound").port().to_be_bytes().repeat(4);
-        // Differs from those of other clients.
-        let to: Vec<u8> = noise(8).iter().zip(port).map(|(a, b)| a ^ b).collect();
+        // Differs from those of other clients, also of those that had the port before, whose connections the proxy may know.
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let number = CLIENTS.fetch_add(1, SeqCst).to_be_bytes();
+        let to: Vec<u8> = noise(8).iter().zip(number).map(|(a, b)| a ^ b).collect();
         let mut client = RawQuic {
             socket,
             to,
