@@ -185,7 +185,10 @@ fn server_names(matching: &Node<'_>, has_tls: bool) -> Result<Vec<HostPattern>, 
     for name in matching.texts("server_names") {
         hosts.extend(host(name).map_err(|why| format!("server_names: {why}"))?);
     }
-    // Clients choose among the protocols that are offered.
+    // Behind a handshake of the proxy's own, clients choose among the protocols that are offered.
+    if !has_tls && matching.has("application_protocols") {
+        return Err("application_protocols: sessions are not told apart by the protocols that clients offer".to_owned());
+    }
     matching.mark("application_protocols");
     match (matching.text("transport_protocol"), has_tls) {
         (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => Ok(hosts),
@@ -493,6 +496,12 @@ mod tests {
             (
                 listener(json!([{ "filter_chain_match": { "source_ports": 5 }, "filters": [manager("a")] }])),
                 "filter_chain_match.source_ports",
+            ),
+            (
+                listener(
+                    json!([{ "filter_chain_match": { "application_protocols": ["h2"] }, "filters": [manager("a")] }]),
+                ),
+                "filter_chain_match.application_protocols: sessions",
             ),
             (listener(json!([plain, chain(&["a.test"], "a.pem", "a")])), "filter_chains[1]: it differs"),
             (
