@@ -18,6 +18,10 @@ pub(super) fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
     {
         there.clone_from(here);
     }
+    // Of two `if`s with blocks that match, NGINX keeps the handler of the first and the settings of the second, and fails.
+    if there.seen.is_none() && here.seen.is_none() && status(there) == Some(500) && status(here) == Some(404) {
+        there.clone_from(here);
+    }
     // A question mark without a query, which a single side may keep.
     if ask.target.ends_with('?') {
         let bare = |fields: &mut Vec<(String, String)>| {
