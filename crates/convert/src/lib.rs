@@ -79,21 +79,32 @@ pub struct Converted {
 /// Converts a configuration that was read from the file `name`. Included files are read from `files`, relative to the
 /// folder of that file. `None` if the program is neither named nor recognised.
 pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) -> Option<Converted> {
-    let from = from.or_else(|| recognise(name, text))?;
+    convert_all(name, &[(name, text)], from, files)
+}
+
+/// Converts a configuration in several files, each with its name and text, as Traefik reads the files of a folder. Of other
+/// programs, the first file counts. `name` stands for all of them in the output.
+pub fn convert_all(name: &str, texts: &[(&str, &str)], from: Option<From>, files: &dyn Files) -> Option<Converted> {
+    let from = from.or_else(|| texts.iter().find_map(|(name, text)| recognise(name, text)))?;
     let mut ledger = Ledger::default();
-    let file: Arc<str> = name.into();
-    let text = if from == From::Traefik { template::environment(text) } else { text.into() };
-    let plain = template::strip(&text, &file, &mut ledger);
+    let spelled = |text: &'_ str| match from {
+        From::Traefik => template::environment(text).into_owned(),
+        _ => text.to_string(),
+    };
+    let texts: Vec<(Arc<str>, String)> = texts.iter().map(|(name, text)| ((*name).into(), spelled(text))).collect();
+    let mut strip = |(file, text): &(Arc<str>, String)| (file.clone(), template::strip(text, file, &mut ledger).into());
+    let all: Vec<(Arc<str>, String)> = texts.iter().map(&mut strip).collect();
+    let (file, plain) = all.first()?;
     let mut target = match from {
-        From::Haproxy => haproxy::translate(&plain, &file, files, &mut ledger),
-        From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
-        From::Traefik => traefik::translate(&plain, &file, &mut ledger),
+        From::Haproxy => haproxy::translate(plain, file, files, &mut ledger),
+        From::Nginx => nginx::translate(plain, file, files, &mut ledger),
+        From::Traefik => traefik::translate(&all, &mut ledger),
         From::Envoy => {
             let toml =
-                format!("{}{}", made_from(name), envoy::translate(&plain, &file, &mut ledger).to_toml_with_secrets());
+                format!("{}{}", made_from(name), envoy::translate(plain, file, &mut ledger).to_toml_with_secrets());
             return Some(Converted { from, toml, report: report(name, from, ledger) });
         }
-        From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
+        From::Caddy => caddy::translate(plain, file, files, &mut ledger),
     };
     close_without_routes(&mut target);
     leave_listeners_out(&mut target);
@@ -104,7 +115,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
     if ledger.has_decisions() {
         mark_closed(&mut target);
     }
-    comments::keep(&text, name, &mut target, &ledger);
+    texts.iter().for_each(|(file, text)| comments::keep(text, file, &mut target, &ledger));
     shared::share(&mut target);
     let toml = made_from(name) + &target.into_toml();
     Some(Converted { from, toml, report: report(name, from, ledger) })

@@ -15,7 +15,7 @@ mod service;
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Route, RouteKeys, Target, Test, braced, name_of};
 use crate::place::Place;
-use crate::tree::{self, Node};
+use crate::tree::{self, Kind, Node};
 use effect::{Effect, Move};
 use entry::Entry;
 use evenkeel_config::plan::Redirect;
@@ -27,9 +27,15 @@ use std::sync::Arc;
 const UNKNOWN: (&str, &str) =
     ("this key has no counterpart", "look it up in the manual of Traefik, and in the reference of keys here");
 
-/// Reads a dynamic file or a compose file into a draft of the output.
-pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
-    let root = tree::read(text, file, ledger);
+/// Number of maps in each other above the value of a name, as in `http.routers.NAME`.
+const NAMES: usize = 3;
+
+/// Reads dynamic files, a compose file or a static file into a draft of the output.
+pub(crate) fn translate(texts: &[(Arc<str>, String)], ledger: &mut Ledger) -> Target {
+    let mut roots = texts.iter().map(|(file, text)| tree::read(text, file, ledger)).collect::<Vec<_>>().into_iter();
+    let first = roots.next().unwrap_or_else(|| Node { line: Line::none(), kind: Kind::Map(Vec::new()) });
+    // Traefik skips a name that it has already.
+    let root = roots.fold(first, |root, other| root.joined(other, NAMES, ledger));
     let labelled = root.get("services").is_some_and(|services| !services.entries().is_empty());
     let gathered = labelled.then(|| labels::gather(&root, ledger));
     let dynamic = gathered.as_ref().unwrap_or(&root);

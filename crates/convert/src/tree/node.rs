@@ -57,6 +57,36 @@ impl Node {
         }
     }
 
+    /// Joins this map with another, and lists and maps in them for `depth` levels. Of a value that both have below, the first
+    /// counts.
+    pub fn joined(self, other: Node, depth: usize, ledger: &mut Ledger) -> Node {
+        let line = self.line;
+        let kind = match (self.kind, other.kind) {
+            (Kind::Map(mut entries), Kind::Map(others)) if depth > 0 => {
+                for (name, node) in others {
+                    match entries.iter().position(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+                        None => entries.push((name, node)),
+                        Some(at) => {
+                            let (known, first) = entries.remove(at);
+                            entries.insert(at, (known, first.joined(node, depth - 1, ledger)));
+                        }
+                    }
+                }
+                Kind::Map(entries)
+            }
+            (Kind::List(mut all), Kind::List(others)) if depth > 0 => {
+                all.extend(others);
+                Kind::List(all)
+            }
+            (kind, others) => {
+                let other = Node { line: other.line, kind: others };
+                other.lost("another file has a value of this name", "rename it, if both are to hold", ledger);
+                kind
+            }
+        };
+        Node { line, kind }
+    }
+
     /// Text below some keys, settled as carried over.
     pub fn take(&self, path: &str, ledger: &mut Ledger) -> Option<&str> {
         let node = self.at(path)?;

@@ -22,9 +22,9 @@ use std::time::Duration;
                   read, or the check of the output finds errors; 2 the format of FILE is not recognised."
 )]
 pub struct Convert {
-    /// The configuration file; - reads standard input
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The configuration file, or files and folders of Traefik; - reads standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 
     /// The program that FILE configures [default: recognised from its name and text]
     #[arg(long, value_name = "PROGRAM", value_parser = ["haproxy", "nginx", "traefik", "caddy", "envoy"])]

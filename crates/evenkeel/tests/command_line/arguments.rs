@@ -102,6 +102,31 @@ fn convert_ends_with_zero_if_all_is_carried_over() {
 }
 
 #[test]
+fn files_and_folders_of_traefik_are_one_configuration() {
+    let folder = Folder::new("convert-folder");
+    let router = |name: &str, host: &str| {
+        format!("[http.routers.{name}]\nrule = 'Host(`{host}`)'\nservice = 'app'\nmiddlewares = ['inside']\n")
+    };
+    std::fs::create_dir(folder.0.join("more")).expect("the folder is new");
+    let first = folder.file("a.toml", &router("app", "a.test"));
+    let service = "[http.services.app.loadBalancer]\nservers = [{ url = 'http://10.0.0.1:80' }]\n";
+    let second = folder.file("more/b.toml", &(router("app", "skipped.test") + &router("other", "b.test") + service));
+    folder.file("more/c.yml", "http: { middlewares: { inside: { ipAllowList: { sourceRange: [10.0.0.0/8] } } } }\n");
+    folder.file("more/note.txt", "no file of Traefik");
+    let said = ["another file has a value of this name", "accepts the output"];
+    let toml = ends(&["convert", &folder.0.display().to_string(), "--from", "traefik"], 10, &said);
+    let expected = ["a.test", "b.test", "access = { allow = [\"10.0.0.0/8\"] }", "endpoints = [\"10.0.0.1:80\"]"];
+    assert!(expected.iter().all(|part| toml.contains(part)) && !toml.contains("skipped.test"), "{toml}");
+    let third = folder.0.join("more/c.yml").display().to_string();
+    let named = ends(&["convert", &first, &second, &third, "--from", "traefik"], 10, &said);
+    let routes = |toml: &str| toml.split_once('\n').map(|(_, rest)| rest.to_string());
+    assert_eq!(routes(&named), routes(&toml));
+    ends(&["convert", &first, &second, "--from", "haproxy"], 2, &["only the configuration of Traefik"]);
+    let empty = Folder::new("convert-empty");
+    ends(&["convert", &empty.0.display().to_string()], 1, &["has no file of Traefik"]);
+}
+
+#[test]
 fn convert_is_compared_with_the_running_original() {
     let folder = Folder::new("convert-against");
     let endpoint = Endpoint::start("a");

@@ -1,28 +1,29 @@
 //! `evenkeel convert`: turns a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy into a configuration of
 //! evenkeel, checks it, and reports the parts that are not carried over. `against` compares it with the original.
 
+// Order: against, sources
 mod against;
+mod sources;
 
 use crate::arguments::Convert;
-use crate::commands::check::{STDIN, environment};
+use crate::commands::check::environment;
 use crate::failure::{Failure, reason};
 use crate::output::print;
 use evenkeel_config::printable::printable;
 use evenkeel_config::{Diagnostic, Disk, Severity, parse_str, to_json};
-use evenkeel_convert::{Converted, From, convert as converted};
+use evenkeel_convert::{Converted, From, convert_all};
 use std::fmt::Write;
-use std::io::{self, Read};
 
 /// Most errors of the output that are shown.
 const SHOWN: usize = 3;
 
 /// Runs `evenkeel convert`.
 pub fn convert(arguments: &Convert) -> Result<(), Failure> {
-    let is_stdin = arguments.file.as_os_str() == "-";
-    let name = if is_stdin { STDIN.to_string() } else { arguments.file.display().to_string() };
-    let text = read(arguments, is_stdin)?;
+    let texts = sources::read(&arguments.files)?;
+    let name = sources::name(&arguments.files);
     let from = arguments.from.as_deref().and_then(From::named);
-    let Some(done) = converted(&name, &text, from, &Disk) else {
+    let parts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Some(done) = convert_all(&name, &parts, from, &Disk) else {
         let problem = format!(
             "{name} is not recognised as a haproxy.cfg, an nginx.conf, a Caddyfile, or a file of Traefik or Envoy"
         );
@@ -30,7 +31,13 @@ pub fn convert(arguments: &Convert) -> Result<(), Failure> {
             Failure::usage_error(problem).help("name the program: --from haproxy, nginx, caddy, traefik or envoy")
         );
     };
+    if parts.len() > 1 && done.from != From::Traefik {
+        let problem =
+            format!("only the configuration of Traefik is read from several files, not that of {}", done.from);
+        return Err(Failure::usage_error(problem).help("name the main file, whose included files are read, too"));
+    }
     if let Some(url) = &arguments.against {
+        let text: String = texts.iter().map(|(_, text)| &**text).collect();
         return against::run(url, &text, &done, arguments.json);
     }
     let diagnostics = parse_str("evenkeel.toml", &done.toml, &environment).diagnostics;
@@ -74,16 +81,4 @@ fn checked(errors: &[&Diagnostic]) -> String {
         let _ = writeln!(text, "  {}", error.message);
     }
     text
-}
-
-/// The text of the file. Comments in other encodings than UTF-8 do not matter.
-fn read(arguments: &Convert, is_stdin: bool) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let read = match is_stdin {
-        true => io::stdin().lock().read_to_end(&mut bytes).map(drop),
-        false => std::fs::read(&arguments.file).map(|read| bytes = read),
-    };
-    let name = if is_stdin { "standard input".to_string() } else { arguments.file.display().to_string() };
-    read.map_err(|error| Failure::running(format!("cannot read {name}: {}", reason(&error))))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
