@@ -1,4 +1,4 @@
-//! Settings of listeners: HTTP/3, and fields with `_` in their names.
+//! Settings of listeners and conditions of routes: HTTP/3, fields with `_` in their names, and others.
 
 use crate::traps::{changes, converted, has};
 
@@ -99,4 +99,14 @@ fn a_query_of_a_rewrite_and_groups_of_a_table_are_not_those_of_the_request() {
 fn a_rewrite_of_a_proxy_in_caddy_is_for_its_endpoints_alone() {
     let caddy = converted("http://a.test {\n reverse_proxy /api/* 10.0.0.1:80 {\n  rewrite /v2{uri}\n }\n}\n");
     has(&caddy, "to = \"/v2{1}\"");
+}
+
+/// Routes that exclude each other are put in order, in few steps.
+#[test]
+fn a_field_that_is_absent_is_apart_from_its_values() {
+    let caddy = converted(
+        "http://:80 {\n @m0 header !X-Role\n @m1 header X-Role *min\n uri strip_prefix /api\n rewrite /api/v1/* /index.html\n\
+         header @m1 +X-Endpoint {method}\n reverse_proxy @m0 10.0.0.1:80\n}\n",
+    );
+    has(&caddy, "not = { header = { X-Role = { present = true } } }");
 }

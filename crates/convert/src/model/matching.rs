@@ -74,6 +74,11 @@ impl Cond {
         self
     }
 
+    /// True if a part of requests has to be absent.
+    fn is_absence(&self) -> bool {
+        self.negated && self.test == Test::Present
+    }
+
     fn is_path(&self) -> bool {
         self.key == Key::Path
     }
@@ -191,15 +196,14 @@ impl Match {
             return Err(Apart::Never);
         }
         // Without a field, no other test of it holds.
-        let is_absence = |cond: &Cond| cond.negated && cond.test == Test::Present;
         let of_same = |old: &Cond| old.key == cond.key;
-        match self.conds.iter().any(|old| of_same(old) && is_absence(old)) {
+        match self.conds.iter().any(|old| of_same(old) && old.is_absence()) {
             true if cond.negated => return Ok(()),
             true => return Err(Apart::Never),
-            false if is_absence(&cond) && self.conds.iter().any(|old| of_same(old) && !old.negated) => {
+            false if cond.is_absence() && self.conds.iter().any(|old| of_same(old) && !old.negated) => {
                 return Err(Apart::Never);
             }
-            false if is_absence(&cond) => self.conds.retain(|old| !of_same(old)),
+            false if cond.is_absence() => self.conds.retain(|old| !of_same(old)),
             false => {}
         }
         if let (Test::OneOf(new), false, false) = (&cond.test, cond.negated, cond.is_path()) {
@@ -533,6 +537,7 @@ fn cond_implies(ours: &Cond, theirs: &Cond) -> bool {
             }
         }
         (_, Test::Present) => !ours.negated && !theirs.negated,
+        _ if ours.is_absence() => theirs.negated,
         _ => false,
     }
 }
@@ -541,7 +546,8 @@ fn conds_apart(ours: &Cond, theirs: &Cond) -> bool {
     if ours.key != theirs.key {
         return false;
     }
-    if *ours == theirs.clone().negate() {
+    if *ours == theirs.clone().negate() || ours.is_absence() && !theirs.negated || theirs.is_absence() && !ours.negated
+    {
         return true;
     }
     if ours.key == Key::Path {

@@ -16,6 +16,9 @@ fn a_list_and_a_text_of_one_field_are_not_excluded_together() {
     assert_eq!((list.and(&absent), absent.and(&list)), (Ok(absent.clone()), Ok(absent.clone())));
     let present = Match::of([Cond::one_of(Key::Header("X-Key".to_string()), ["s"])]);
     assert_eq!((present.and(&absent), absent.and(&present)), (Err(Apart::Never), Err(Apart::Never)));
+    let ends = field(Test::Ends("min".to_string()));
+    let is = Match::of(ends.conds.iter().cloned().map(Cond::negate));
+    assert!(absent.is_apart(&is) && is.is_apart(&absent) && absent.implies(&ends) && !ends.implies(&absent));
 }
 
 #[test]

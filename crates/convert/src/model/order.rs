@@ -138,14 +138,14 @@ fn behind(
             _ => None,
         };
         match excluded {
-            Some(narrower) => {
+            Some(narrower) if narrower != later.matching => {
                 later.matching = narrower;
                 // It may win over rules now that it did not win over before.
                 at = 0;
                 reported.clear();
             }
-            None if reported.contains(&(at - 1)) => {}
-            None => {
+            _ if reported.contains(&(at - 1)) => {}
+            _ => {
                 reported.push(at - 1);
                 let (ours, theirs) = (&earlier.matching, &later.matching);
                 let both = maps.map_or_else(|| ours.and(theirs), |maps| maps.both(ours, theirs)).ok();
