@@ -92,7 +92,7 @@ pub fn convert_all(name: &str, texts: &[(&str, &str)], from: Option<From>, files
         _ => text.to_string(),
     };
     let texts: Vec<(Arc<str>, String)> = texts.iter().map(|(name, text)| ((*name).into(), spelled(text))).collect();
-    let mut strip = |(file, text): &(Arc<str>, String)| (file.clone(), template::strip(text, file, &mut ledger).into());
+    let mut strip = |(file, text): &(Arc<str>, String)| (file.clone(), template::strip(text, file, &mut ledger));
     let all: Vec<(Arc<str>, String)> = texts.iter().map(&mut strip).collect();
     let (file, plain) = all.first()?;
     let mut target = match from {
