@@ -18,7 +18,7 @@ pub(super) struct Entry {
     pub is_tls_by_default: bool,
     pub redirects: bool,
     has_h3: bool,
-    /// Port that clients are told for HTTP/3.
+    /// Port of HTTP/3 in `Alt-Svc`.
     h3_port: Option<u64>,
     pub acme: Vec<String>,
     /// Middlewares of all of its routers, before their own.

@@ -1,4 +1,4 @@
-//! HTTP/3 with a browser: first as it is told (`Alt-Svc`), then without a connection over TCP before.
+//! HTTP/3 with a browser: announced by `Alt-Svc` over TCP, and without a connection over TCP before.
 
 use crate::browser::driver::{Driver, open_with};
 use crate::files::{Certificate, said};

@@ -71,7 +71,7 @@ pub struct Packets {
 pub enum Read {
     /// Bytes of the stream, in order.
     Data(Bytes),
-    /// Nothing has arrived yet; the session is told when it has.
+    /// Nothing has arrived yet; `Session::readable` follows.
     Pending,
     /// The client has ended the stream.
     End,
@@ -83,7 +83,7 @@ pub enum Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     All,
-    /// Some are left; the session is told when there is room.
+    /// Chunks are left; `Session::writable` follows.
     Blocked,
     /// The client has stopped the stream with this code, or the stream is closed.
     Stopped(u64),

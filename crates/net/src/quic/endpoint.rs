@@ -421,7 +421,7 @@ impl<S: Service> Endpoint<S> {
         state.out.flush(&self.socket);
     }
 
-    /// Tells the user of a connection about events, and collects messages.
+    /// Passes events to the user of a connection, and collects messages.
     fn drive(&self, state: &mut State<S::Session>, handle: ConnectionHandle, now: Instant) {
         let Some(Entry { connection, session }) = state.connections.get(handle.0).and_then(Option::as_ref) else {
             return;
@@ -509,7 +509,7 @@ impl<T> State<T> {
     }
 }
 
-/// Tells the user of a connection about an event.
+/// Passes an event to the user of a connection.
 fn tell(connection: &Connection, session: &Rc<impl Session>, event: Event) {
     match event {
         Event::Connected => session.connected(),

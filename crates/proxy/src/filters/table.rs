@@ -124,7 +124,7 @@ pub static FILTERS: &[Row] = &[
         name: "alt_svc",
         stage: Stage::Listener,
         key: Key::Other("http3 of [listener.NAME]"),
-        summary: "Tells clients of HTTP/3 (Alt-Svc).",
+        summary: "Announces HTTP/3 to clients (Alt-Svc).",
         looks_at: RESPONSES,
         resources: &[],
         build: announcing::alt_svc::build,
