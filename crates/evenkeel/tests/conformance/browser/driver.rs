@@ -40,10 +40,10 @@ pub async fn open(url: &str) -> WebDriver {
 }
 
 /// Opens a browser with more arguments.
-pub async fn open_with(url: &str, more: &[&str]) -> WebDriver {
+pub async fn open_with(url: &str, more: &[String]) -> WebDriver {
     let mut wanted = DesiredCapabilities::chrome();
     let always = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--lang=en"];
-    for argument in always.iter().chain(more) {
+    for argument in always.into_iter().chain(more.iter().map(String::as_str)) {
         wanted.add_arg(argument).expect("an argument");
     }
     wanted.set_logging_prefs("browser".to_owned(), thirtyfour::LoggingPrefsLogLevel::All).expect("a kind of log");
