@@ -6,11 +6,11 @@
 //! 3. [`run`]: the results.
 //! 4. [`file`](mod@file): the reader of scenario files; [`experiment`]: its result; [`builtin`] scenarios.
 //! 5. [`results`]: runs of an experiment over seeds, on all cores; [`metric`], [`interval`] and [`verdict`] judge them.
-//! 6. [`shadow`]: requests of a running pool, replayed with other algorithms.
+//! 6. [`replay`]: recorded requests with other algorithms; [`shadow`]: those of a running pool.
 //! 7. [`text`], [`json`](mod@json) and [`report`]: results as text, JSON and HTML.
 #![forbid(unsafe_code)]
 
-// Order: builtin, shadow, report, json, text, verdict, results, interval, file, experiment, metric, engine,
+// Order: builtin, shadow, report, json, text, verdict, results, interval, file, experiment, metric, replay, engine,
 // scenario, planes, run, work
 pub mod builtin;
 pub mod engine;
@@ -20,6 +20,7 @@ pub mod interval;
 pub mod json;
 pub mod metric;
 pub mod planes;
+pub mod replay;
 pub mod report;
 pub mod results;
 pub mod run;

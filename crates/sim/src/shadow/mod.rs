@@ -3,25 +3,25 @@
 //!
 //! Predictions are exact for algorithms whose picks do not depend on the course of requests. Others depend on how
 //! endpoints would respond, of which only the recorded requests are known. So every combination of models of the
-//! endpoints ([`fit`]) and clients is a system; systems that do not reproduce the measurements with the pool's own
+//! endpoints ([`crate::replay`]) and clients is a system; systems that do not reproduce the measurements with the pool's own
 //! algorithm are left out; and a figure is given only if all the others agree on it.
 
-// Order: model, fit, trace
-mod fit;
-mod model;
-mod trace;
+mod remembered;
 
+use crate::replay::fit::ways;
+use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play};
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Algorithm, EndpointId, Params};
-use fit::Way;
-use model::{Clients, Figure, Played, System, play};
-use trace::Trace;
+use remembered::Remembered;
 
 /// Largest error of a share, absolute.
 pub const SHARE_WITHIN: f64 = 0.03;
 
 /// Largest error of other figures, relative.
 pub const TIMES_WITHIN: f64 = 0.2;
+
+/// Maximum requests of an endpoint that its models are fitted to, the latest first.
+const REQUESTS_MAX: usize = 4_000;
 
 /// Minimum runs of an algorithm, each with a different seed.
 const SEEDS_MIN: usize = 3;
@@ -81,14 +81,15 @@ pub struct Shadow {
 
 /// Predicts the figures of each of these algorithms. `name` gives the name of an endpoint for messages.
 pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(EndpointId) -> String) -> Prediction {
-    let trace = match Trace::of(&known.recent) {
-        Ok(trace) => trace,
+    let Remembered { trace, odd } = match Remembered::of(&known.recent) {
+        Ok(remembered) => remembered,
         Err(why) => return Prediction { nothing: Some(why), ..Prediction::default() },
     };
     let names: Vec<String> = trace.members.iter().map(|m| name(m.id)).collect();
-    let ways = (0..trace.members.len()).map(|at| fit::ways(&trace, at, &names[at])).collect::<Result<Vec<_>, _>>();
+    let ways =
+        (0..trace.members.len()).map(|at| ways(&trace, at, &names[at], REQUESTS_MAX)).collect::<Result<Vec<_>, _>>();
     let real = Figures { shares: Some(trace.shares()), met: Some(trace.met()), p99_ns: Some(trace.latency_ns(0.99)) };
-    let systems = match (&trace.odd, &ways) {
+    let systems = match (&odd, &ways) {
         (Some(odd), _) => Err(odd.clone()),
         (_, Err(why)) => Err(why.clone()),
         (None, Ok(ways)) => likely(known, &trace, ways, &names),
@@ -124,13 +125,17 @@ fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> O
     let (now, never) = (Way::constant(1.0), Way::constant(1e15));
     let played = |first, others| {
         let ways = (0..trace.members.len()).map(|at| if at == 0 { first } else { others }).collect();
-        let system = System { trace, ways, clients: Clients::Open, answers_probes: known.answers_probes };
-        play(&system, algorithm, params, 0)
+        let system = system(trace, ways, Clients::Open, known);
+        play(&system, Course::new(algorithm, params, 0))
     };
     let at_once = played(&now, &now);
     let same = |other: Played| other.picks == at_once.picks;
     (same(played(&never, &now)) && same(played(&now, &never)))
         .then(|| at_once.shares.iter().map(|share| share.value).collect())
+}
+
+fn system<'a>(trace: &'a Trace, ways: Vec<&'a Way>, clients: Clients, known: &Known<'_>) -> System<'a> {
+    System { trace, members: &trace.members, ways, clients, answers_probes: known.answers_probes, ranks: None }
 }
 
 /// System that reproduces the measurements with the pool's own algorithm.
@@ -168,10 +173,10 @@ fn likely<'a>(
         }
     }
     let (mut likely, mut nearest) = (Vec::new(), None::<(f64, usize, f64)>);
-    for clients in clients(trace) {
+    for clients in Clients::possible(trace) {
         for ways in &sets {
-            let system = System { trace, ways: ways.clone(), clients, answers_probes: known.answers_probes };
-            let played = play(&system, known.balance.0, known.balance.1, 0);
+            let system = system(trace, ways.clone(), clients, known);
+            let played = play(&system, Course::new(known.balance.0, known.balance.1, 0));
             let (at, share_off) = furthest(&played, trace, &real);
             if nearest.is_none_or(|(least, ..)| share_off < least) {
                 nearest = Some((share_off, at, played.shares[at].value));
@@ -200,23 +205,6 @@ fn likely<'a>(
     Ok(likely)
 }
 
-/// Possible models of the clients. In a closed loop, starts follow ends at once, and the number in flight hardly
-/// varies.
-fn clients(trace: &Trace) -> Vec<Clients> {
-    let arrivals = &trace.arrivals[trace.arrivals.len() / 20..];
-    let count = arrivals.len() as f64;
-    let gap_ns = trace.span_ns as f64 / trace.arrivals.len() as f64;
-    let at_once = arrivals.iter().filter(|a| (a.after_end_ns as f64) < 0.2 * gap_ns).count() as f64 / count;
-    let there = |a: &trace::Arrival| f64::from(a.found_in_all + 1);
-    let mean = arrivals.iter().map(there).sum::<f64>() / count;
-    let variance = arrivals.iter().map(|a| (there(a) - mean).powi(2)).sum::<f64>() / count;
-    let spread = variance / mean;
-    let open = at_once < 0.9 && !(spread < 0.15 && mean >= 4.0);
-    let closed = at_once > 0.7 || (spread < 0.3 && mean >= 2.0);
-    let users = mean.round() as u32;
-    [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
-}
-
 /// Returns the endpoint whose share differs most from the measured share, and by how much more than by chance. A
 /// shorter record varies more than a run.
 fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
@@ -238,8 +226,10 @@ fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[Stri
     // Each with its own seed, so that the spread includes random variation.
     let again = SEEDS_MIN.div_ceil(systems.len());
     let systems = systems.iter().cycle().take(again * systems.len());
-    let played: Vec<(Played, bool)> =
-        (1..).zip(systems).map(|(seed, of)| (play(&of.system, algorithm, params, seed), of.times)).collect();
+    let played: Vec<(Played, bool)> = (1..)
+        .zip(systems)
+        .map(|(seed, of)| (play(&of.system, Course::new(algorithm, params, seed)), of.times))
+        .collect();
     if let Some((full, _)) = played.iter().find(|(of, _)| of.full > 0.01) {
         let why = format!("{:.0} % of its requests would find all endpoints at their limits", 100.0 * full.full);
         return Shadow { withheld: vec![why], ..Shadow::default() };

@@ -12,9 +12,6 @@ use crate::scenario::Serving;
 /// Minimum requests of an endpoint.
 const REQUESTS_MIN: usize = 30;
 
-/// Maximum requests of an endpoint that are used, the latest first.
-const REQUESTS_MAX: usize = 4_000;
-
 /// Differences of the mean logarithm of work below this do not rule out a model, as none is exact.
 const SAME_BELOW: f64 = 0.06;
 
@@ -29,19 +26,31 @@ const CORES: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// Work of a request under a model.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub struct Sample {
     pub work_ns: f64,
+    /// Start of the request, in nanoseconds since the start of the trace.
+    pub at: u64,
+    pub failed: bool,
     /// Share of its time until the first byte of the response, 0 to 1.
     pub answered: f64,
 }
 
+impl Default for Sample {
+    fn default() -> Sample {
+        Sample { work_ns: 1.0, at: 0, failed: false, answered: 1.0 }
+    }
+}
+
 /// Model of how an endpoint serves requests.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub struct Way {
     pub serving: Serving,
     /// Fixed delay of each request before its work begins.
     pub delay_ns: u64,
+    /// Samples in order of their starts.
     pub samples: Vec<Sample>,
+    /// Indices of the samples in ascending order of work.
+    pub order: Vec<u32>,
     /// Difference of the mean logarithm of work between requests that found many others and those that found few.
     pub misfit: f64,
     /// Requests per second that it can do; infinite for a delay.
@@ -52,12 +61,12 @@ pub(super) struct Way {
 ///
 /// # Errors
 /// The reason why no model is possible.
-pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way>, String> {
+pub fn ways(trace: &Trace, endpoint: usize, name: &str, requests_max: usize) -> Result<Vec<Way>, String> {
     let mut of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
     if of.len() < REQUESTS_MIN {
         return Err(format!("{name} got {} requests, too few to know how it works ({REQUESTS_MIN})", of.len()));
     }
-    of.drain(..of.len().saturating_sub(REQUESTS_MAX));
+    of.drain(..of.len().saturating_sub(requests_max));
     let mut held: Vec<u64> = of.iter().map(|a| a.held_ns).collect();
     held.sort_unstable();
     let shortest = held[held.len() / 100];
@@ -95,7 +104,7 @@ fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Opti
     let mut found: Vec<u32> = of.iter().map(|a| a.found).collect();
     let middle = *found.select_nth_unstable(of.len() / 2).1;
     let (mut few, mut many) = (Moments::default(), Moments::default());
-    for (a, &ns) in of.iter().zip(&work).skip(skipped).filter(|(_, ns)| **ns > 0.0) {
+    for (a, &ns) in of.iter().zip(&work).skip(skipped).filter(|(a, ns)| **ns > 0.0 && !a.failed) {
         if a.found > middle { &mut many } else { &mut few }.add(ns.ln());
     }
     let misfit = if many.count < 10.0 || few.count < 10.0 { 0.0 } else { (many.mean() - few.mean()).abs() };
@@ -105,6 +114,8 @@ fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Opti
     }
     let sample = |(a, ns): (&&Arrival, f64)| Sample {
         work_ns: ns.max(1.0),
+        at: a.at,
+        failed: a.failed,
         answered: a.latency_ns as f64 / (a.held_ns as f64).max(1.0),
     };
     let samples: Vec<Sample> = of.iter().zip(work).skip(skipped).map(sample).collect();
@@ -114,7 +125,15 @@ fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Opti
         Serving::Sharing { cores } => cores * 1e9 / mean_ns,
         Serving::Fifo { cores } => f64::from(cores) * 1e9 / mean_ns,
     };
-    Some(Way { serving, delay_ns, samples, misfit, capacity })
+    let order = order(&samples);
+    Some(Way { serving, delay_ns, samples, order, misfit, capacity })
+}
+
+/// Indices of samples in ascending order of work.
+pub fn order(samples: &[Sample]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..samples.len() as u32).collect();
+    order.sort_by(|&a, &b| samples[a as usize].work_ns.total_cmp(&samples[b as usize].work_ns));
+    order
 }
 
 #[derive(Default)]

@@ -1,0 +1,475 @@
+//! Replay of recorded requests in virtual time: an algorithm picks among endpoints that follow given models.
+
+use super::clients::Clients;
+use super::fit::{Sample, Way};
+use super::trace::{Kind, Trace, Turns, is_least, quantile};
+use crate::engine::calendar::{Calendar, Event};
+use crate::engine::server::Server;
+use crate::scenario::{self, Serving};
+use crate::work::Work;
+use evenkeel_balance::rng::mix;
+use evenkeel_balance::slab::Slab;
+use evenkeel_balance::{
+    Algorithm, Balancer, EndpointSpec, FailureKind, Instant, LoadReport, Outcome, Params, Pool, Request, Seat, Slot,
+    Ticket,
+};
+
+/// Requests of a run: a third to settle, and two thirds to measure shares to a percentage point and a p99 to 10 %.
+const REQUESTS_MIN: usize = 9_000;
+const REQUESTS_MAX: usize = 24_000;
+
+/// Endpoints and clients that an algorithm is run with.
+#[derive(Clone, Debug)]
+pub struct System<'a> {
+    pub trace: &'a Trace,
+    /// Members of the pool: those of the trace, or others in their place.
+    pub members: &'a [EndpointSpec],
+    /// Models by member of the pool.
+    pub ways: Vec<&'a Way>,
+    pub clients: Clients,
+    pub answers_probes: bool,
+    /// Work of each request of the trace by its rank among the samples of an endpoint, 0 to 1; `None` draws it.
+    pub ranks: Option<&'a [f32]>,
+}
+
+/// Algorithm and conditions of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    pub algorithm: &'static Algorithm,
+    pub params: &'a Params,
+    pub seed: u64,
+    /// Factor of the rate at which requests arrive.
+    pub pace: f64,
+    /// Most tries of a request after the first, each at another endpoint and at once.
+    pub retries: u32,
+    /// Balancers that know nothing of each other; each request comes to a random balancer.
+    pub balancers: u32,
+}
+
+impl<'a> Course<'a> {
+    /// One balancer, without retries, at the rate of the trace.
+    pub fn new(algorithm: &'static Algorithm, params: &'a Params, seed: u64) -> Course<'a> {
+        Course { algorithm, params, seed, pace: 1.0, retries: 0, balancers: 1 }
+    }
+}
+
+/// Figure of a run, with two standard errors, from the blocks of the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figure {
+    pub value: f64,
+    pub error: f64,
+}
+
+/// Results of a run, without its first third.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// Shares by member of the pool.
+    pub shares: Vec<Figure>,
+    /// Requests found at the picked endpoint, on average.
+    pub met: Figure,
+    /// Share of the picks that went to a member with the least requests in flight, relative to its weight.
+    pub least: Figure,
+    /// Share of the picks that were the same as a round of the members before.
+    pub in_turn: Figure,
+    /// Share of the picks that found more in flight than any request of the trace at that member.
+    pub beyond: f64,
+    /// Mean latency in nanoseconds.
+    pub mean_ns: f64,
+    /// Share of the requests whose last try failed.
+    pub failed: f64,
+    /// Median, 90th percentile and natural logarithm of the 99th percentile of the latency, in nanoseconds.
+    pub median_ns: f64,
+    pub p90_ns: f64,
+    pub ln_p99: Figure,
+    /// Share of the requests for which all endpoints were at their limits.
+    pub full: f64,
+    /// True if requests did not pile up.
+    pub steady: bool,
+    /// Member with the most requests in flight at the end.
+    pub busiest: usize,
+    /// Hash over all picks, in order.
+    pub picks: u64,
+    /// Number of requests behind these figures.
+    pub requests: f64,
+}
+
+struct Job {
+    ticket: Ticket,
+    /// Balancer and worker, as an index.
+    worker: usize,
+    member: usize,
+    sample: Sample,
+    found: u32,
+    /// Start of the try, and of the request.
+    began: u64,
+    came: u64,
+    key: Option<u64>,
+    /// Number of the request, from which its luck is drawn.
+    number: u64,
+    /// Members at which the request failed; empty on the first try.
+    tried: Vec<Slot>,
+    /// Block that it counts in; `None` in the first third.
+    block: Option<usize>,
+}
+
+struct Run<'a> {
+    system: &'a System<'a>,
+    course: Course<'a>,
+    /// Indices of the first tries of the trace's requests.
+    firsts: Vec<u32>,
+    /// Most requests that the trace found at each member.
+    seen: Vec<u32>,
+    turns: Turns,
+    balancers: Vec<Balancer>,
+    /// Member by slot, and slot by member.
+    member_of: Vec<usize>,
+    slots: Vec<Slot>,
+    servers: Vec<Server<'a>>,
+    calendar: Calendar,
+    jobs: Slab<Job>,
+    now: u64,
+    made: usize,
+    requests: usize,
+    in_flight: Vec<u32>,
+    in_system: usize,
+    /// Seed for the work of requests.
+    luck: u64,
+    tally: Tally,
+}
+
+/// Parts of a run that are counted separately, to estimate the random variation of figures.
+const BLOCKS: usize = 6;
+
+#[derive(Default)]
+struct Tally {
+    blocks: [Block; BLOCKS],
+    full: u64,
+    failed: u64,
+    beyond: u64,
+    hash: u64,
+    /// By third of the run: sum over arrivals of the requests then in flight.
+    thirds: [u64; 3],
+}
+
+#[derive(Default)]
+struct Block {
+    /// Picks by member of the pool.
+    picks: Vec<u64>,
+    met: u64,
+    least: u64,
+    in_turn: u64,
+    latencies: Vec<u64>,
+}
+
+impl Block {
+    fn count(&self) -> f64 {
+        self.picks.iter().sum::<u64>().max(1) as f64
+    }
+}
+
+impl Tally {
+    /// Mean over the blocks, with two standard errors.
+    fn figure(&self, of: impl Fn(&Block) -> f64) -> Figure {
+        let values = self.blocks.each_ref().map(of);
+        let value = values.iter().sum::<f64>() / BLOCKS as f64;
+        let variance = values.iter().map(|x| (x - value).powi(2)).sum::<f64>() / (BLOCKS - 1) as f64;
+        Figure { value, error: 2.0 * (variance / BLOCKS as f64).sqrt() }
+    }
+}
+
+/// Servers that follow these models.
+pub fn servers(ways: &[&Way]) -> Vec<scenario::Server> {
+    ways.iter().map(|way| scenario::Server { serving: way.serving, ..scenario::Server::new("") }).collect()
+}
+
+/// Replays the trace, repeatedly if it is short.
+pub fn play(system: &System<'_>, course: Course<'_>) -> Played {
+    let specs = servers(&system.ways);
+    let mut run = Run::new(system, &specs, course);
+    match system.clients {
+        Clients::Open => run.calendar.at(0, Event::Arrive),
+        Clients::Closed(users) => (0..users.max(1)).for_each(|_| run.calendar.at(0, Event::Arrive)),
+    }
+    while let Some((at, event)) = run.calendar.next() {
+        run.now = at;
+        match event {
+            Event::Arrive => run.arrive(),
+            Event::AtServer(job) => run.begin(job),
+            Event::Done(job) => run.end(job),
+            Event::Depart(server) => run.depart(server as usize),
+            _ => {}
+        }
+        if run.made >= run.requests {
+            break;
+        }
+    }
+    run.played()
+}
+
+impl<'a> Run<'a> {
+    fn new(system: &'a System<'a>, specs: &'a [scenario::Server], course: Course<'a>) -> Run<'a> {
+        let trace = system.trace;
+        let mut pools: Vec<Pool> = (0..course.balancers.max(1)).map(|_| Pool::new(trace.workers)).collect();
+        for pool in &mut pools {
+            pool.update(system.members, Instant(0));
+        }
+        let firsts = trace.arrivals.iter().enumerate().filter(|(_, a)| a.kind != Kind::Again);
+        let firsts: Vec<u32> = firsts.map(|(at, _)| at as u32).take(REQUESTS_MAX).collect();
+        let mut seen = vec![0; system.members.len()];
+        for a in &trace.arrivals {
+            if let Some(most) = seen.get_mut(a.endpoint) {
+                *most = a.found.max(*most);
+            }
+        }
+        let balancer = |(pool, worker): (&Pool, u32)| {
+            let seat = Seat { worker, workers: trace.workers };
+            let made = pool.balancer(course.algorithm, course.params, seat, mix(course.seed));
+            made.expect("parameters that the configuration accepted")
+        };
+        let seats = pools.iter().flat_map(|pool| (0..trace.workers).map(move |worker| (pool, worker)));
+        let balancers: Vec<Balancer> = seats.map(balancer).collect();
+        // All pools number their endpoints alike.
+        let slot = |m: &EndpointSpec| pools[0].slot_of(m.id).expect("it was just added");
+        let slots: Vec<Slot> = system.members.iter().map(slot).collect();
+        let mut member_of = vec![0; slots.iter().map(|slot| slot.index() + 1).max().unwrap_or(0)];
+        slots.iter().enumerate().for_each(|(member, slot)| member_of[slot.index()] = member);
+        let server = |(at, spec): (usize, &'a scenario::Server)| Server::new(spec, 0, at as u16, Work::Constant(0));
+        Run {
+            system,
+            course,
+            requests: firsts.len().clamp(REQUESTS_MIN, REQUESTS_MAX),
+            firsts,
+            seen,
+            turns: Turns::of(slots.len()),
+            balancers,
+            member_of,
+            servers: specs.iter().enumerate().map(server).collect(),
+            calendar: Calendar::default(),
+            jobs: Slab::new(),
+            now: 0,
+            made: 0,
+            in_flight: vec![0; slots.len()],
+            luck: mix(course.seed ^ 1),
+            in_system: 0,
+            tally: Tally {
+                blocks: std::array::from_fn(|_| Block { picks: vec![0; slots.len()], ..Block::default() }),
+                ..Tally::default()
+            },
+            slots,
+        }
+    }
+
+    /// Request by number with its index in the trace, and its time when the trace is repeated.
+    fn arrival(&self, number: usize) -> (usize, u64) {
+        let trace = self.system.trace;
+        let (round, at) = (number / self.firsts.len(), number % self.firsts.len());
+        let index = self.firsts[at] as usize;
+        // The gap between two repetitions is the mean gap between requests.
+        let span = self.firsts.last().map_or(0, |&last| trace.arrivals[last as usize].at);
+        let length = span + span / self.firsts.len() as u64;
+        let at = round as u64 * length + trace.arrivals[index].at;
+        (index, if self.course.pace == 1.0 { at } else { (at as f64 / self.course.pace) as u64 })
+    }
+
+    fn arrive(&mut self) {
+        let (index, _) = self.arrival(self.made);
+        let arrival = self.system.trace.arrivals[index];
+        let (made, settled) = (self.made, self.requests / 3);
+        let block = (made >= settled).then(|| (made - settled) * BLOCKS / (self.requests - settled));
+        self.tally.thirds[(3 * self.made / self.requests).min(2)] += self.in_system as u64;
+        let number = self.made as u64;
+        self.made += 1;
+        if self.system.clients == Clients::Open {
+            let (_, at) = self.arrival(self.made);
+            self.calendar.at(at.max(self.now), Event::Arrive);
+        }
+        let balancer = match self.course.balancers {
+            0 | 1 => 0,
+            balancers => (mix(self.luck ^ !number) % u64::from(balancers)) as usize,
+        };
+        let worker = balancer * self.system.trace.workers as usize + arrival.worker as usize;
+        let now = Instant(self.now);
+        let given = (arrival.kind == Kind::Given).then(|| self.slots.get(arrival.endpoint)).flatten();
+        let picker = &mut self.balancers[worker];
+        let started = match given {
+            Some(&slot) => picker.start_at(slot, now),
+            None => picker.start(&Request { key: arrival.key, ..Request::default() }, now),
+        };
+        let Ok(ticket) = started else {
+            self.tally.full += u64::from(block.is_some());
+            if self.system.clients != Clients::Open {
+                self.calendar.at(self.now + 1_000_000, Event::Arrive);
+            }
+            return;
+        };
+        let member = self.member_of[ticket.slot().index()];
+        self.tally.hash = mix(self.tally.hash ^ member as u64);
+        let in_turn = given.is_none() && self.turns.add(member);
+        if let Some(block) = block {
+            let counts = &mut self.tally.blocks[block];
+            counts.met += u64::from(self.in_flight[member]);
+            counts.least += u64::from(is_least(&self.in_flight, self.system.members, member));
+            counts.in_turn += u64::from(in_turn);
+            self.tally.beyond += u64::from(self.in_flight[member] > self.seen[member]);
+        }
+        self.in_system += 1;
+        let way = self.system.ways[member];
+        let job = Job {
+            ticket,
+            worker,
+            member,
+            sample: way.samples[0],
+            found: 0,
+            began: self.now,
+            came: self.now,
+            key: arrival.key,
+            number,
+            tried: Vec::new(),
+            block,
+        };
+        self.go(job, index);
+        self.probe(worker);
+    }
+
+    /// Sends a try to its member. `index` of the request in the trace.
+    fn go(&mut self, mut job: Job, index: usize) {
+        let member = job.member;
+        if let Some(block) = job.block {
+            self.tally.blocks[block].picks[member] += 1;
+        }
+        job.found = self.in_flight[member];
+        self.in_flight[member] += 1;
+        let way = self.system.ways[member];
+        job.sample = match self.system.ranks {
+            Some(ranks) => way.at_rank(ranks[index]),
+            // A request draws the same sample at an endpoint under every algorithm.
+            None => {
+                let luck = mix(self.luck ^ job.number ^ (member as u64) << 40);
+                way.samples[(luck % way.samples.len() as u64) as usize]
+            }
+        };
+        let job = self.jobs.insert(job);
+        if way.delay_ns > 0 { self.calendar.at(self.now + way.delay_ns, Event::AtServer(job)) } else { self.begin(job) }
+    }
+
+    fn begin(&mut self, index: u32) {
+        let Some(job) = self.jobs.get(index) else { return };
+        let (member, work_ns) = (job.member, job.sample.work_ns);
+        if self.servers[member].is_unlimited() {
+            return self.calendar.at(self.now + work_ns as u64, Event::Done(index));
+        }
+        self.servers[member].add(index, work_ns, self.now);
+        self.look_again(member);
+    }
+
+    fn look_again(&mut self, member: usize) {
+        let server = &mut self.servers[member];
+        if let Some(at) = server.done_at().filter(|&at| at < server.next_at) {
+            server.next_at = at;
+            self.calendar.at(at, Event::Depart(member as u32));
+        }
+    }
+
+    fn depart(&mut self, member: usize) {
+        if self.servers[member].next_at != self.now {
+            return;
+        }
+        self.servers[member].next_at = u64::MAX;
+        while let Some(job) = self.servers[member].take_done(self.now) {
+            self.end(job);
+        }
+        self.look_again(member);
+    }
+
+    fn end(&mut self, index: u32) {
+        let Some(mut job) = self.jobs.remove(index) else { return };
+        let now = Instant(self.now);
+        let held = self.now - job.began;
+        let first_byte = self.now - held + (held as f64 * job.sample.answered) as u64;
+        job.ticket.answered(Instant(first_byte));
+        let failed = job.sample.failed;
+        let (outcome, slot) =
+            (if failed { Outcome::failed(FailureKind::Gateway) } else { Outcome::Success }, job.ticket.slot());
+        self.balancers[job.worker].end(job.ticket, outcome, now);
+        self.in_flight[job.member] -= 1;
+        self.servers[job.member].estimate.ended(job.found, held, now);
+        if failed && (job.tried.len() as u32) < self.course.retries {
+            job.tried.push(slot);
+            let request = Request { key: job.key, tried: &job.tried, ..Request::default() };
+            if let Ok(ticket) = self.balancers[job.worker].start(&request, now) {
+                let member = self.member_of[ticket.slot().index()];
+                let number = self.firsts[job.number as usize % self.firsts.len()] as usize;
+                return self.go(Job { ticket, member, began: self.now, ..job }, number);
+            }
+        }
+        self.in_system -= 1;
+        if let Some(block) = job.block {
+            self.tally.blocks[block].latencies.push(first_byte - job.came);
+            self.tally.failed += u64::from(failed);
+        }
+        if self.system.clients != Clients::Open {
+            self.calendar.at(self.now, Event::Arrive);
+        }
+    }
+
+    /// Answers the probes that the algorithm wants sent.
+    fn probe(&mut self, worker: usize) {
+        if !self.system.answers_probes {
+            return;
+        }
+        let now = Instant(self.now);
+        while let Some(slot) = self.balancers[worker].poll_probe(now) {
+            let member = self.member_of[slot.index()];
+            let in_flight = self.in_flight[member];
+            let latency_ns = self.servers[member].estimate.latency_ns(in_flight, now);
+            // Rejected reports are dropped, as in production.
+            let _ = self.balancers[worker].report(slot, &LoadReport::new(in_flight, latency_ns), now);
+        }
+    }
+
+    fn played(self) -> Played {
+        let tally = self.tally;
+        let all: f64 = tally.blocks.iter().map(Block::count).sum();
+        let [_, second, last] = tally.thirds.map(|sum| sum as f64 / (self.requests / 3) as f64);
+        let mut latencies: Vec<u64> = tally.blocks.iter().flat_map(|of| &of.latencies).copied().collect();
+        latencies.sort_unstable();
+        let at = |part: f64| {
+            latencies.get(((latencies.len() as f64 * part) as usize).min(latencies.len().saturating_sub(1)))
+        };
+        let at = |part: f64| at(part).map_or(0.0, |&ns| ns as f64);
+        let ended = latencies.len().max(1) as f64;
+        let ln_p99 = |of: &Block| quantile(of.latencies.clone(), 0.99).max(1.0).ln();
+        Played {
+            shares: (0..self.slots.len()).map(|at| tally.figure(|of| of.picks[at] as f64 / of.count())).collect(),
+            met: tally.figure(|of| of.met as f64 / of.count()),
+            least: tally.figure(|of| of.least as f64 / of.count()),
+            in_turn: tally.figure(|of| of.in_turn as f64 / of.count()),
+            beyond: tally.beyond as f64 / all,
+            mean_ns: latencies.iter().sum::<u64>() as f64 / ended,
+            failed: tally.failed as f64 / ended,
+            median_ns: at(0.5),
+            p90_ns: at(0.9),
+            ln_p99: Figure { value: at(0.99).max(1.0).ln(), ..tally.figure(ln_p99) },
+            full: tally.full as f64 / (all + tally.full as f64),
+            // If requests pile up linearly, the last third has 1.67 times as many as the second.
+            steady: last <= 1.4 * second + 2.0,
+            busiest: (0..self.in_flight.len()).max_by_key(|&member| self.in_flight[member]).unwrap_or(0),
+            picks: tally.hash,
+            requests: all,
+        }
+    }
+}
+
+impl Way {
+    /// Model in which every request takes this long.
+    pub fn constant(work_ns: f64) -> Way {
+        let samples = vec![Sample { work_ns, ..Sample::default() }];
+        Way { serving: Serving::Unlimited, delay_ns: 0, samples, order: vec![0], misfit: 0.0, capacity: f64::INFINITY }
+    }
+
+    /// Sample at a rank, 0 to 1, among the samples in order of their work.
+    fn at_rank(&self, rank: f32) -> Sample {
+        let at = (rank * self.order.len() as f32) as usize;
+        self.samples[self.order[at.min(self.order.len() - 1)] as usize]
+    }
+}
