@@ -30,7 +30,7 @@ use arguments::{Arguments, Command, Verb};
 use clap::Parser;
 use commands::{
     algorithms, cache, check, cleanup, completing, configure, convert, demo, explain, manual, reference, replay, run,
-    sim, status, steer, tap, top,
+    sim, status, steer, tap, top, whatif,
 };
 use std::process::ExitCode;
 
@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay::replay(&replay),
         Command::Demo(demo) => demo::demo(&demo),
         Command::Sim(sim) => sim::sim(&sim),
+        Command::Whatif(arguments) => whatif::whatif(&arguments),
         Command::Algorithms(list) => algorithms::list(&list),
         Command::Config(page) => reference::config(&page),
         Command::Metrics => reference::metrics(),

@@ -2,7 +2,7 @@
 
 use crate::coverage::{Coverage, Need};
 use crate::find::Found;
-use crate::formats::{Format, Program};
+use crate::formats::{Program, Row};
 use crate::time::MILLISECOND_NS;
 
 /// Value that a log lacks, and the remedy.
@@ -65,8 +65,8 @@ fn effect(need: Need) -> &'static str {
 pub const REQUIRED: [Need; 4] = [Need::Arrival, Need::Total, Need::Endpoint, Need::EndpointTime];
 
 /// Missing values of a log, in the order of [`Need::ALL`].
-pub fn lacks(format: &Format, coverage: &Coverage) -> Vec<Lack> {
-    let program = format.row.program;
+pub fn lacks(row: &Row, coverage: &Coverage) -> Vec<Lack> {
+    let program = row.program;
     let missing = |need: Need| {
         let share = match need {
             // Requests that reached no pool have no endpoint; they do not count if most have.
@@ -122,7 +122,7 @@ pub fn ambiguity(found: &Found) -> Option<String> {
 mod tests {
     use super::*;
     use crate::find::find;
-    use crate::formats::ROWS;
+    use crate::formats::{Format, ROWS};
     use crate::request::Request;
 
     fn of(line: &str) -> (Found, Vec<Lack>) {
@@ -130,7 +130,7 @@ mod tests {
         let (mut request, mut coverage) = (Request::default(), Coverage::default());
         found.format.read(line.as_bytes(), &mut request).unwrap();
         coverage.add(&request);
-        let lacks = lacks(&found.format, &coverage);
+        let lacks = lacks(found.format.row, &coverage);
         (found, lacks)
     }
 

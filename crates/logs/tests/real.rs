@@ -140,7 +140,7 @@ fn lacks_are_those_of_the_format() {
         let format = is_given.then_some(*format);
         let (_, report) = read(name, format);
         let logs = open(name, format, None);
-        let found: Vec<Need> = lacks(&logs.found().format, &report.coverage).iter().map(|lack| lack.need).collect();
+        let found: Vec<Need> = lacks(logs.found().format.row, &report.coverage).iter().map(|lack| lack.need).collect();
         let required: Vec<Need> = REQUIRED.into_iter().filter(|need| found.contains(need)).collect();
         assert_eq!(&required, expected, "{name}: {:?}", report.coverage);
     }

@@ -11,7 +11,7 @@ use std::process::Command;
 fn remedy(format: &str) -> &'static str {
     let mut coverage = Coverage::default();
     coverage.add(&Request::default());
-    let lacks = lacks(&Format::named(format).expect("a row"), &coverage);
+    let lacks = lacks(Format::named(format).expect("a row").row, &coverage);
     lacks.iter().find(|lack| lack.need == Need::Endpoint).and_then(|lack| lack.add).expect("it can be added")
 }
 

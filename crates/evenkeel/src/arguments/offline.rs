@@ -1,6 +1,6 @@
-//! Arguments of commands that need no running evenkeel: `convert`, `sim`, `algorithms`, `replay`.
+//! Arguments of commands that need no running evenkeel: `convert`, `sim`, `whatif`, `algorithms`, `replay`.
 
-use crate::arguments::values::{Policies, algorithm_names, policies, rate, time};
+use crate::arguments::values::{Policies, algorithm_names, factor, policies, rate, time};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,6 +110,80 @@ pub struct Sim {
     /// Print the JSON Schema of scenario files, for editors, and exit
     #[arg(long, conflicts_with_all = ["scenario", "list", "print", "json", "report"])]
     pub schema: bool,
+}
+
+/// Answer how the traffic of an access log would have done with another algorithm, load, or other endpoints
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Reads logs of evenkeel, HAProxy, NGINX, Envoy, Traefik, Caddy and ALB. It rebuilds the requests that were in flight, fits\n\
+                  models of the endpoints to the first part of the log, and runs them on the rest. Where they do not reproduce it, or the\n\
+                  log is of a kind that cannot answer, it refuses and says why.\n\n\
+                  Examples:\n  \
+                  evenkeel whatif haproxy.log --balance leastconn           every algorithm instead of leastconn\n  \
+                  evenkeel whatif access.jsonl --from evenkeel.toml --pool web --load 1.5\n  \
+                  zcat access.log.1.gz | evenkeel whatif - --remove 10.0.0.7:80\n\n\
+                  Exit codes: 0 an answer; 10 the log cannot answer; 1 it cannot be read; 78 the configuration has errors."
+)]
+pub struct Whatif {
+    /// The logs, plain or compressed (gz, zst); - reads standard input
+    #[arg(value_name = "LOG", required = true)]
+    pub logs: Vec<PathBuf>,
+
+    /// The format of the logs: a name, or the text of a format as that program has it [default: found by the lines]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+
+    /// The configuration that was in force: algorithm, endpoints, weights, workers
+    #[arg(long, value_name = "CONFIG.toml")]
+    pub from: Option<PathBuf>,
+
+    /// The pool, backend or cluster to look at, if the logs have several
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
+
+    /// The algorithm that was in force [default: from --from, or found by the picks]
+    #[arg(long, value_name = "NAME", value_parser = policies)]
+    pub balance: Option<Policies>,
+
+    /// Algorithms to try, separated by commas: leastconn,random{draws=3} [default: all that need no key]
+    #[arg(long = "try", value_name = "NAMES", value_parser = policies)]
+    pub tried: Option<Policies>,
+
+    /// Try them at this multiple of the load
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub load: f64,
+
+    /// Try them with this many balancers that share nothing
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub balancers: u32,
+
+    /// Try them with this many more endpoints, each like the median endpoint of the log
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub add: u32,
+
+    /// Try them without this endpoint; may be repeated
+    #[arg(long, value_name = "ENDPOINT")]
+    pub remove: Vec<String>,
+
+    /// Try them with this endpoint slower: ENDPOINT=2 doubles its work; may be repeated
+    #[arg(long, value_name = "ENDPOINT=FACTOR")]
+    pub slow: Vec<String>,
+
+    /// Try them with at most this many tries after the first [default: as in the log]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
+    pub retries: Option<u32>,
+
+    /// Number of worlds that the answers are over; more narrow the intervals
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(4..=1000))]
+    pub worlds: u32,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// List the balancing algorithms, or describe one

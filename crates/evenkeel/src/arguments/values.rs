@@ -21,6 +21,12 @@ pub fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "write a number of requests per second, 0.001 to 1000000000".to_string())
 }
 
+/// A multiple of a load or of work.
+pub fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor: &f64| (0.01..=100.0).contains(factor));
+    factor.ok_or_else(|| "write a factor, 0.01 to 100, such as 1.5".to_string())
+}
+
 /// A length of time, as files have it.
 pub fn time(text: &str) -> Result<Duration, String> {
     let ns = tables::duration_ns(text).filter(|ns| (1_000..=3_600_000_000_000).contains(ns));

@@ -1,7 +1,7 @@
 //! Subcommands, each in a file; and [`client`], by which they ask a running evenkeel, and [`place`], where that is.
 
 // Order: algorithms, cache, cleanup, completing, convert, demo, explain, manual, reference, configure, replay, run,
-// running, sim, status, steer, tap, top, client & place, check
+// running, sim, whatif, status, steer, tap, top, client & place, check
 pub mod algorithms;
 pub mod cache;
 pub mod check;
@@ -23,3 +23,4 @@ pub mod status;
 pub mod steer;
 pub mod tap;
 pub mod top;
+pub mod whatif;

@@ -78,12 +78,7 @@ pub fn ways(trace: &Trace, endpoint: usize, name: &str, requests_max: usize) -> 
         let shared = finite.clone().map(|&cores| Serving::Sharing { cores: f64::from(cores) });
         let waited = finite.map(|&cores| Serving::Fifo { cores });
         for serving in shared.chain(waited).chain((delay_ns == 0).then_some(Serving::Unlimited)) {
-            let work = match serving {
-                Serving::Unlimited => timeline.held(),
-                Serving::Sharing { cores } => timeline.shared(cores),
-                Serving::Fifo { cores } => timeline.waited(cores as usize),
-            };
-            ways.extend(way(&of, work, serving, delay_ns));
+            ways.extend(way(&of, timeline.work(serving), serving, delay_ns));
         }
     }
     if ways.is_empty() {
@@ -91,6 +86,18 @@ pub fn ways(trace: &Trace, endpoint: usize, name: &str, requests_max: usize) -> 
     }
     ways.sort_by(|a, b| a.capacity.total_cmp(&b.capacity));
     Ok(ways)
+}
+
+impl Way {
+    /// Same model with the work of another part of the requests; `None` if it has too few or their work rules it out.
+    pub fn refit(&self, trace: &Trace, endpoint: usize) -> Option<Way> {
+        let of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
+        if of.len() < REQUESTS_MIN {
+            return None;
+        }
+        let work = Timeline::of(&of, self.delay_ns).work(self.serving);
+        way(&of, work, self.serving, self.delay_ns)
+    }
 }
 
 /// Model with this work; `None` if the work rules it out.
@@ -116,7 +123,7 @@ fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Opti
         work_ns: ns.max(1.0),
         at: a.at,
         failed: a.failed,
-        answered: a.latency_ns as f64 / (a.held_ns as f64).max(1.0),
+        answered: (a.latency_ns as f64 / (a.held_ns as f64).max(1.0)).min(1.0),
     };
     let samples: Vec<Sample> = of.iter().zip(work).skip(skipped).map(sample).collect();
     let mean_ns = samples.iter().map(|s| s.work_ns).sum::<f64>() / samples.len() as f64;
@@ -174,6 +181,14 @@ impl Timeline {
         let mut events: Vec<(u64, bool, usize)> = spans.iter().enumerate().flat_map(both).collect();
         events.sort_unstable();
         Timeline { spans, events }
+    }
+
+    fn work(&self, serving: Serving) -> Vec<f64> {
+        match serving {
+            Serving::Unlimited => self.held(),
+            Serving::Sharing { cores } => self.shared(cores),
+            Serving::Fifo { cores } => self.waited(cores as usize),
+        }
     }
 
     fn held(&self) -> Vec<f64> {

@@ -1,0 +1,93 @@
+//! Analysis of the traffic of a pool: doubts, or answers.
+
+use crate::answer::{Answer, answers};
+use crate::doubts::{Doubt, doubts};
+use crate::model::{Model, model, retries};
+use crate::policy::{Candidate, usual};
+use crate::question::{Conditions, Question};
+use crate::record::Record;
+use crate::traffic::{Member, Traffic};
+use crate::verdict::{Verdict, verdict};
+use crate::worlds::worlds;
+
+/// Input of an analysis.
+pub struct Asked<'a> {
+    /// Index of the pool in the record.
+    pub pool: usize,
+    /// Endpoints of the pool in the configuration that was in force; `None` takes those of the log.
+    pub members: Option<Vec<Member>>,
+    /// Workers that pick, each for a random part of the requests.
+    pub workers: u32,
+    /// Policy in force; `None` finds it.
+    pub in_force: Option<Candidate>,
+    /// Policies to try; empty for the usual.
+    pub policies: Vec<Candidate>,
+    /// Conditions to try them in, with the names of endpoints resolved by the traffic.
+    pub conditions: &'a dyn Fn(&Traffic) -> Result<Conditions, String>,
+    /// Number of worlds.
+    pub worlds: usize,
+    pub seed: u64,
+    pub threads: usize,
+}
+
+/// Result of an analysis.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    pub pool: String,
+    /// Names of the endpoints, by member.
+    pub names: Vec<String>,
+    /// Tries that were analysed, and the time from the first to the last in nanoseconds.
+    pub requests: usize,
+    pub span_ns: u64,
+    /// Doubts that refuse answers; empty if there are answers.
+    pub doubts: Vec<Doubt>,
+    pub model: Option<Model>,
+    pub answers: Vec<Answer>,
+    pub verdict: Option<Verdict>,
+}
+
+/// Analyses the traffic of a pool.
+///
+/// # Errors
+/// A message if the conditions cannot be applied.
+pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Findings, String> {
+    let none = |pool: String, doubts: Vec<Doubt>| Findings {
+        pool,
+        names: Vec::new(),
+        requests: 0,
+        span_ns: 0,
+        doubts,
+        model: None,
+        answers: Vec::new(),
+        verdict: None,
+    };
+    let traffic = match Traffic::of(record, asked.pool, asked.members.as_deref(), asked.workers) {
+        Ok(traffic) => traffic,
+        Err(doubts) => return Ok(none(record.pools[asked.pool].clone(), doubts)),
+    };
+    let found = Findings {
+        names: traffic.names.clone(),
+        requests: traffic.trace.arrivals.len(),
+        span_ns: traffic.trace.span_ns,
+        ..none(traffic.pool.clone(), doubts(record, &traffic))
+    };
+    if !found.doubts.is_empty() {
+        return Ok(found);
+    }
+    let conditions = (asked.conditions)(&traffic)?;
+    let in_force = asked.in_force.clone().map_or_else(usual, |policy| vec![policy]);
+    let model = match model(&traffic, &in_force, asked.seed) {
+        Ok(model) => model,
+        Err(doubts) => return Ok(Findings { doubts, ..found }),
+    };
+    let mut policies = if asked.policies.is_empty() { usual() } else { asked.policies.clone() };
+    if !policies.iter().any(|policy| policy.is_same(&model.policy)) {
+        policies.insert(0, model.policy.clone());
+    }
+    let question = |policy: Candidate| Question { label: policy.label.clone(), policy, conditions: conditions.clone() };
+    let questions: Vec<Question> = policies.into_iter().map(question).collect();
+    let worlds = worlds(&model, &traffic, retries(&traffic), asked.worlds.max(model.systems.len()), asked.seed);
+    let answers = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
+    let verdict = verdict(&answers, &worlds, &model.policy.label);
+    Ok(Findings { model: Some(model), answers, verdict: Some(verdict), ..found })
+}

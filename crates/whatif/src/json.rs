@@ -1,0 +1,68 @@
+//! Findings as JSON.
+
+use crate::answer::{Figures, Range, Time};
+use crate::findings::Findings;
+use serde_json::{Map, Value, json};
+
+/// JSON of findings. Times are in milliseconds, intervals hold 90 %: `[low, middle, high]`.
+pub fn json(found: &Findings) -> Value {
+    let doubt = |of: &crate::Doubt| json!({ "kind": of.kind, "text": of.text, "help": of.help });
+    let logged = found.model.as_ref().map(|model| {
+        let [p50, p90, p99] = model.measured.times_ns.map(ms);
+        let shares = named(&found.names, &model.measured.shares.iter().map(|share| json!(share)).collect::<Vec<_>>());
+        json!({ "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "shares": shares })
+    });
+    let validation = found.model.as_ref().map(|model| {
+        let compared = model.compared.iter().map(|of| json!({ "figure": of.what, "logged": of.logged, "model": of.model }));
+        let systems = model.systems.iter().map(|system| {
+            let ways = system.ways.iter().zip(&found.names).map(|(way, name)| {
+                let serving = format!("{:?}", way.serving);
+                json!({ "endpoint": name, "serving": serving, "delay_ms": ms(way.delay_ns as f64), "capacity": way.capacity })
+            });
+            json!({ "off": system.off, "clients": format!("{:?}", system.clients), "endpoints": ways.collect::<Vec<_>>() })
+        });
+        json!({ "compared": compared.collect::<Vec<_>>(), "systems": systems.collect::<Vec<_>>(), "memory": model.has_memory })
+    });
+    let answers = found.answers.iter().map(|answer| {
+        let mut value = json!({ "question": answer.label, "refused": answer.figures.as_ref().err() });
+        if let (Ok(figures), Some(object)) = (&answer.figures, value.as_object_mut()) {
+            object.extend(of_figures(figures, &found.names));
+        }
+        value
+    });
+    let verdict = found.verdict.as_ref().map(|of| json!({ "best": of.best, "alike": of.alike, "text": of.text }));
+    json!({
+        "pool": found.pool,
+        "requests": found.requests,
+        "span_s": found.span_ns as f64 / 1e9,
+        "balance": found.model.as_ref().map(|model| &model.policy.label),
+        "refused": found.doubts.iter().map(doubt).collect::<Vec<_>>(),
+        "logged": logged,
+        "validation": validation,
+        "answers": answers.collect::<Vec<_>>(),
+        "verdict": verdict,
+    })
+}
+
+fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}
+
+fn of_figures(figures: &Figures, names: &[String]) -> Map<String, Value> {
+    let time = |of: Time| json!({ "value": ms(of.value), "change": [ms(of.change.low), ms(of.change.middle), ms(of.change.high)] });
+    let range = |of: &Range| json!([of.low, of.middle, of.high]);
+    let mut all = Map::new();
+    for (name, of) in ["p50_ms", "p90_ms", "p99_ms"].into_iter().zip(figures.times) {
+        all.insert(name.to_string(), time(of));
+    }
+    all.insert("shares".to_string(), named(names, &figures.shares.iter().map(range).collect::<Vec<_>>()));
+    all.insert("failed".to_string(), range(&figures.failed));
+    all.insert("extrapolated".to_string(), json!(figures.extrapolated));
+    all
+}
+
+/// Values by the name of their endpoint; those of added endpoints by their number.
+fn named(names: &[String], values: &[Value]) -> Value {
+    let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("added {}", at - names.len()));
+    Value::Object(values.iter().enumerate().map(|(at, value)| (name(at), value.clone())).collect())
+}

@@ -1,0 +1,28 @@
+//! Answers about other ways to balance the traffic of a log. Read the modules in this order:
+//!
+//! 1. [`record`]: the requests of a log; [`traffic`]: those of a pool.
+//! 2. [`doubts`]: reasons for which a log cannot answer.
+//! 3. [`policy`]: algorithms; [`model`]: models that reproduce the log under the algorithm that was in force, with the
+//!    [`memory`] that they leave unexplained.
+//! 4. [`question`]: other policies and conditions; [`worlds`]: systems that they run in; [`answer`]: the results.
+//! 5. [`verdict`]: the policy to choose.
+//! 6. [`findings`]: all of it for a pool; [`text`] and [`json`](mod@json): as text and JSON.
+#![forbid(unsafe_code)]
+
+// Order: json, text, findings, verdict, answer, worlds, question, model, memory, policy, doubts, traffic, record
+pub mod answer;
+pub mod doubts;
+pub mod findings;
+pub mod json;
+pub mod memory;
+pub mod model;
+pub mod policy;
+pub mod question;
+pub mod record;
+pub mod text;
+pub mod traffic;
+pub mod verdict;
+pub mod worlds;
+
+pub use doubts::Doubt;
+pub use findings::{Asked, Findings, find};

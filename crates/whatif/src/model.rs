@@ -1,0 +1,272 @@
+//! Models of the endpoints and clients that reproduce a log: fitted to its first part, and run on the rest.
+
+use crate::doubts::Doubt;
+use crate::memory::memory;
+use crate::policy::Candidate;
+use crate::traffic::Traffic;
+use evenkeel_sim::replay::fit::ways;
+use evenkeel_sim::replay::{Clients, Course, Figure, Played, System, Trace, Way, play, quantile};
+
+/// Part of the log that models are fitted to before they are run on the rest.
+const FITTED: f64 = 0.6;
+
+/// Tries of an endpoint that models are fitted to.
+const TRIES_MAX: usize = 20_000;
+
+/// Positions among each endpoint's models in order of capacity from which systems are made.
+const LEVELS: [f64; 7] = [0.0, 0.17, 0.33, 0.5, 0.67, 0.83, 1.0];
+
+/// Largest deviations: of shares and other parts of the picks, absolute, and of times and requests in flight, as a
+/// natural logarithm.
+const PART_MAX: f64 = 0.04;
+const TIMES_MAX: f64 = 0.16;
+
+/// Systems are left out that deviate more than this and more than this many times as much as the best.
+const NEAR: f64 = 0.04;
+const TIMES_BEST: f64 = 2.0;
+
+/// Largest correlation of the work of consecutive requests of an endpoint that a model may leave unexplained.
+const MEMORY_MAX: f64 = 0.1;
+
+/// Figures of a log or of a run that validation compares.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub shares: Vec<f64>,
+    /// Picks of a member with the least in flight, and picks in turn, as parts of all.
+    pub least: f64,
+    pub in_turn: f64,
+    /// Mean requests in flight at the endpoint before a pick.
+    pub met: f64,
+    /// Median, 90th and 99th percentile of the time from the first try to the end, in nanoseconds.
+    pub times_ns: [f64; 3],
+}
+
+/// Comparison of a figure: name, value in the log, and value of the model, in the unit of the name.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    pub what: String,
+    pub logged: f64,
+    pub model: f64,
+    /// True if they agree.
+    pub agrees: bool,
+}
+
+/// Models that reproduce the log under a policy.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub policy: Candidate,
+    /// Likely systems, each with its models by member.
+    pub systems: Vec<Likely>,
+    /// True if the work of consecutive requests is alike, so that their order is kept.
+    pub has_memory: bool,
+    /// Comparison of the best system with the held-out part of the log.
+    pub compared: Vec<Compared>,
+    pub measured: Measured,
+}
+
+#[derive(Clone, Debug)]
+pub struct Likely {
+    pub ways: Vec<Way>,
+    pub clients: Clients,
+    /// Deviation from the log, as a natural logarithm.
+    pub off: f64,
+}
+
+impl Measured {
+    pub fn of(trace: &Trace) -> Measured {
+        let times: Vec<u64> = trace.requests().map(|a| a.latency_ns).collect();
+        let picks = trace.requests().count().max(1) as f64;
+        Measured {
+            shares: trace.shares(),
+            least: trace.requests().filter(|a| a.is_least).count() as f64 / picks,
+            in_turn: trace.requests().filter(|a| a.is_in_turn).count() as f64 / picks,
+            met: trace.requests().map(|a| f64::from(a.found)).sum::<f64>() / picks,
+            times_ns: [0.5, 0.9, 0.99].map(|part| quantile(times.clone(), part)),
+        }
+    }
+}
+
+/// Finds models that reproduce the traffic under one of the policies, the most likely policy first.
+///
+/// # Errors
+/// Doubts: no model is possible, or none reproduces the log under any of the policies.
+pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Model, Vec<Doubt>> {
+    let trace = &traffic.trace;
+    let fit = |at: usize| ways(trace, at, &traffic.names[at], TRIES_MAX);
+    let all = (0..trace.members.len()).map(fit).collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|why| vec![Doubt::new("fit", why, "give a longer log, or one of a steadier time")])?;
+    let sets = sets(&all);
+    let (coherent, worst) = coherent(trace, sets);
+    if coherent.is_empty() {
+        return Err(vec![incoherent(worst)]);
+    }
+    let has_memory = memory(trace, &coherent[0].iter().collect::<Vec<_>>()).across > MEMORY_MAX / 2.0;
+    let (train, test) = (trace.part(0.0, FITTED), trace.part(FITTED, 1.0));
+    let measured = Measured::of(&test);
+    let mut tried: Vec<(usize, Likely, Vec<Compared>, f64)> = Vec::new();
+    for clients in Clients::possible(trace) {
+        for set in &coherent {
+            let trained: Option<Vec<Way>> = set.iter().enumerate().map(|(at, way)| way.refit(&train, at)).collect();
+            let Some(trained) = trained else { continue };
+            let tested = || set.iter().enumerate().map(|(at, way)| way.refit(&test, at)).collect::<Option<Vec<Way>>>();
+            let ranks = has_memory.then(tested).flatten().map(|ways| ranks(&test, &ways, seed));
+            for (number, policy) in policies.iter().enumerate() {
+                let system = System {
+                    trace: &test,
+                    members: &test.members,
+                    ways: trained.iter().collect(),
+                    clients,
+                    answers_probes: false,
+                    ranks: ranks.as_deref(),
+                };
+                let course =
+                    Course { retries: retries(traffic), ..Course::new(policy.algorithm, &policy.params, seed) };
+                let (compared, off) = compare(&play(&system, course), &measured, traffic, &test);
+                tried.push((number, Likely { ways: set.clone(), clients, off }, compared, off));
+            }
+        }
+    }
+    tried.sort_by(|a, b| a.3.total_cmp(&b.3));
+    let Some((number, _, compared, best)) = tried.first().cloned() else {
+        let text = "the endpoints worked differently in the first part of the log and in the rest";
+        return Err(vec![Doubt::new("fit", text, "give a longer log, or one of a steadier time")]);
+    };
+    if compared.iter().any(|one| !one.agrees) {
+        return Err(vec![unlike(&compared, &policies[number], policies.len() == 1)]);
+    }
+    let near = |of: &&(usize, Likely, Vec<Compared>, f64)| {
+        of.0 == number && of.3 <= NEAR.max(TIMES_BEST * best) && of.2.iter().all(|one| one.agrees)
+    };
+    let systems = tried.iter().filter(near).map(|of| of.1.clone()).collect();
+    Ok(Model { policy: policies[number].clone(), systems, has_memory, compared, measured: Measured::of(trace) })
+}
+
+/// Most tries after the first of a request in the traffic.
+pub fn retries(traffic: &Traffic) -> u32 {
+    traffic.rows.iter().map(|row| row.more.len()).max().unwrap_or(0) as u32
+}
+
+/// Combinations of models of the endpoints: the best of each, and those of like capacity.
+fn sets(all: &[Vec<Way>]) -> Vec<Vec<Way>> {
+    let best = |of: &Vec<Way>| of.iter().min_by(|a, b| a.misfit.total_cmp(&b.misfit)).cloned();
+    let mut sets: Vec<Vec<Way>> = vec![all.iter().filter_map(best).collect()];
+    for level in LEVELS {
+        let at = |of: &Vec<Way>| of[((of.len() - 1) as f64 * level).round() as usize].clone();
+        let set: Vec<Way> = all.iter().map(at).collect();
+        let is_same =
+            |other: &Vec<Way>| other.iter().zip(&set).all(|(a, b)| a.serving == b.serving && a.delay_ns == b.delay_ns);
+        if !sets.iter().any(is_same) {
+            sets.push(set);
+        }
+    }
+    sets
+}
+
+/// Sets under which the work of an endpoint's requests does not hang together, and the least correlation of the others.
+fn coherent(trace: &Trace, sets: Vec<Vec<Way>>) -> (Vec<Vec<Way>>, f64) {
+    let mut least = f64::INFINITY;
+    let mut kept = Vec::new();
+    for set in sets {
+        let memory = memory(trace, &set.iter().collect::<Vec<_>>());
+        let unexplained = memory.within - memory.across.max(0.0);
+        least = least.min(unexplained);
+        if unexplained <= MEMORY_MAX.max(3.0 * memory.error) {
+            kept.push(set);
+        }
+    }
+    (kept, least)
+}
+
+fn incoherent(correlation: f64) -> Doubt {
+    let text = format!(
+        "an endpoint is slow for several of its requests in a row (correlation {correlation:.2}) for no reason that the log has: it has \
+         load that the log lacks (a sample, another balancer, another pool), stalls, or work that depends on the load"
+    );
+    Doubt::new("coherence", text, "log every request of every balancer and pool of these endpoints")
+}
+
+fn unlike(compared: &[Compared], policy: &Candidate, is_given: bool) -> Doubt {
+    let wrong = compared.iter().filter(|one| !one.agrees);
+    let wrong: Vec<String> =
+        wrong.map(|one| format!("{} {:.3} (log: {:.3})", one.what, one.model, one.logged)).collect();
+    let is_pick = compared.iter().any(|one| !one.agrees && one.is_of_picks());
+    let under = if is_given { policy.label.clone() } else { format!("{}, the nearest policy", policy.label) };
+    let text = format!("no model of the endpoints reproduces the log under {under}: it has {}", wrong.join(", "));
+    match is_pick {
+        true => Doubt::new(
+            "policy",
+            text,
+            "say which algorithm, weights and number of balancers were in force (--balance, --from), and give all lines",
+        ),
+        false => Doubt::new("fit", text, "give a longer log, a steadier time, or `explore = 0.02` in the pool"),
+    }
+}
+
+impl Compared {
+    fn of_part(what: String, logged: f64, model: Figure, longer: f64) -> Compared {
+        let agrees = (logged - model.value).abs() <= PART_MAX + model.error * longer;
+        Compared { what, logged, model: model.value, agrees }
+    }
+
+    fn of_times(what: &str, logged: f64, model: f64, more: f64) -> Compared {
+        let agrees = (logged.max(1e-9) / model.max(1e-9)).ln().abs() <= TIMES_MAX + more;
+        Compared { what: what.to_string(), logged, model, agrees }
+    }
+
+    /// True for figures of picks, not of times.
+    fn is_of_picks(&self) -> bool {
+        !self.what.contains("ms")
+    }
+}
+
+/// Comparison of a run with the log, and the deviation of times and requests in flight.
+fn compare(played: &Played, log: &Measured, traffic: &Traffic, test: &Trace) -> (Vec<Compared>, f64) {
+    /// Requests in flight below which a relative difference is insignificant.
+    const FEW: f64 = 0.15;
+    let longer = (played.requests / test.arrivals.len().max(1) as f64).max(1.0).sqrt();
+    let off = |at: &usize| (log.shares[*at] - played.shares[*at].value).abs() - played.shares[*at].error * longer;
+    let furthest = (0..log.shares.len()).max_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0);
+    let share = format!("share of {}", traffic.names[furthest]);
+    let mut all = vec![Compared::of_part(share, log.shares[furthest], played.shares[furthest], longer)];
+    all.push(Compared::of_part("picks in turn".to_string(), log.in_turn, played.in_turn, longer));
+    all.push(Compared::of_part("picks of the least loaded".to_string(), log.least, played.least, longer));
+    let met = Compared::of_times(
+        "mean in flight",
+        log.met + FEW,
+        played.met.value + FEW,
+        played.met.error * longer / (played.met.value + FEW),
+    );
+    all.push(met);
+    let ms = |ns: f64| ns / 1e6;
+    let [median, p90, p99] = log.times_ns;
+    let p99_more = TIMES_MAX + played.ln_p99.error * longer;
+    let more = (played.ln_p99.error * longer / 3.0).min(TIMES_MAX);
+    all.push(Compared::of_times("p50 in ms", ms(median), ms(played.median_ns), more));
+    all.push(Compared::of_times("p90 in ms", ms(p90), ms(played.p90_ns), more));
+    all.push(Compared::of_times("p99 in ms", ms(p99), ms(played.ln_p99.value.exp()), p99_more));
+    let wrong = all.iter().filter(|one| !one.agrees).count() as f64;
+    let ln = |one: &Compared| (one.logged.max(1e-9) / one.model.max(1e-9)).ln().abs();
+    let times = all[3..6].iter().map(ln).fold(0.0, f64::max);
+    let parts = all[..3].iter().map(|one| (one.logged - one.model).abs()).fold(0.0, f64::max);
+    (all, times.max(parts) + wrong)
+}
+
+/// Rank of the work of each try of a trace among the samples of its endpoint, 0 to 1. Tries without a sample get any.
+pub fn ranks(trace: &Trace, ways: &[Way], seed: u64) -> Vec<f32> {
+    let by_start: Vec<Vec<(u64, f32)>> = ways.iter().map(ranked).collect();
+    let luck = |number: u64| (evenkeel_balance::rng::mix(seed ^ number) >> 40) as f32 / (1u32 << 24) as f32;
+    let rank = |(number, a): (u64, &evenkeel_sim::replay::Arrival)| {
+        let of = &by_start[a.endpoint];
+        of.binary_search_by_key(&a.at, |(at, _)| *at).map_or_else(|_| luck(number), |at| of[at].1)
+    };
+    (0..).zip(&trace.arrivals).map(rank).collect()
+}
+
+/// Starts and ranks of the samples, in order of the starts.
+pub fn ranked(way: &Way) -> Vec<(u64, f32)> {
+    let mut ranked: Vec<(u64, f32)> = way.samples.iter().map(|sample| (sample.at, 0.0)).collect();
+    for (rank, &at) in way.order.iter().enumerate() {
+        ranked[at as usize].1 = (rank as f32 + 0.5) / way.order.len() as f32;
+    }
+    ranked
+}

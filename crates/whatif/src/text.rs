@@ -1,0 +1,50 @@
+//! Findings as text.
+
+use crate::answer::BEYOND_MAX;
+use crate::findings::Findings;
+use std::fmt::Write;
+
+/// Text of findings.
+pub fn text(found: &Findings) -> String {
+    let mut out = String::new();
+    let pool = if found.pool.is_empty() { String::new() } else { format!("pool {}: ", found.pool) };
+    let _ = writeln!(out, "{pool}{} tries over {:.1} s", found.requests, found.span_ns as f64 / 1e9);
+    if !found.doubts.is_empty() {
+        let _ = writeln!(out, "\nThis log cannot answer:");
+        for doubt in &found.doubts {
+            let _ = writeln!(out, "- {}.\n  Help: {}", doubt.text, doubt.help.replace('\n', "\n    "));
+        }
+        return out;
+    }
+    let Some(model) = &found.model else { return out };
+    let _ = writeln!(out, "policy in force: {}", model.policy.label);
+    let _ = writeln!(out, "\nThe last part of the log, and the model that was fitted to the first:");
+    for of in &model.compared {
+        let _ = writeln!(out, "  {:28} {:>10.3} {:>10.3}", of.what, of.logged, of.model);
+    }
+    let _ = writeln!(out, "\nChange from {} with 90 % intervals, in ms:", model.policy.label);
+    let _ = writeln!(out, "  {:24} {:>30} {:>30} {:>30}", "", "p50", "p90", "p99");
+    for answer in &found.answers {
+        match &answer.figures {
+            Err(why) => {
+                let _ = writeln!(out, "  {:24} not known: {why}", answer.label);
+            }
+            Ok(figures) => {
+                let _ = write!(out, "  {:24}", answer.label);
+                for time in figures.times {
+                    let ms = |ns: f64| ns / 1e6;
+                    let (low, middle, high) = (ms(time.change.low), ms(time.change.middle), ms(time.change.high));
+                    let _ = write!(out, " {:>30}", format!("{middle:+.3} [{low:+.3}, {high:+.3}]"));
+                }
+                if figures.extrapolated > BEYOND_MAX {
+                    let _ = write!(out, "  {:.0} % of it beyond what the log shows", 100.0 * figures.extrapolated);
+                }
+                let _ = writeln!(out);
+            }
+        }
+    }
+    if let Some(verdict) = &found.verdict {
+        let _ = writeln!(out, "\nVerdict: {}", verdict.text);
+    }
+    out
+}

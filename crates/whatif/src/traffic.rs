@@ -1,0 +1,133 @@
+//! Traffic of a pool: its requests in order of their starts, at its endpoints.
+
+use crate::doubts::Doubt;
+use crate::record::{Record, Row};
+use evenkeel_balance::EndpointSpec;
+use evenkeel_balance::rng::mix;
+use evenkeel_sim::replay::trace::Kind;
+use evenkeel_sim::replay::{Seen, Trace};
+
+/// Latest tries that models are fitted to and replayed with.
+const TRIES_MAX: usize = 100_000;
+
+/// Endpoint of a pool as its configuration has it.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Names under which logs may have it: its address, and its name if it has another.
+    pub names: Vec<String>,
+    pub weight: u32,
+    /// Most requests in flight at once; 0 for no limit.
+    pub in_flight_max: u32,
+}
+
+/// Traffic of a pool.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Name of the pool; empty if the log has none.
+    pub pool: String,
+    /// Names of the endpoints, by member of the trace.
+    pub names: Vec<String>,
+    /// Requests in the order of the lines.
+    pub rows: Vec<Row>,
+    pub trace: Trace,
+    /// Unit of the times, in nanoseconds.
+    pub unit_ns: u32,
+}
+
+impl Traffic {
+    /// Traffic of a pool by its index in the record. `members` of its configuration, if there is one. `workers`: number
+    /// of workers that pick, each for a random part of the requests.
+    ///
+    /// # Errors
+    /// Doubts if the endpoints of the log are not those of the configuration.
+    pub fn of(record: &Record, pool: usize, members: Option<&[Member]>, workers: u32) -> Result<Traffic, Vec<Doubt>> {
+        let rows: Vec<Row> = record.rows.iter().filter(|row| row.pool as usize == pool).cloned().collect();
+        let mut used = vec![false; record.endpoints.len()];
+        rows.iter().flat_map(Row::tries).for_each(|of| used[of.endpoint as usize] = true);
+        let mut order: Vec<usize> = (0..used.len()).filter(|&at| used[at]).collect();
+        order.sort_by(|&a, &b| record.endpoints[a].cmp(&record.endpoints[b]));
+        let names: Vec<String> = order.iter().map(|&at| record.endpoints[at].clone()).collect();
+        let (names, specs, index) = match members {
+            None => {
+                let specs = names.iter().map(|name| EndpointSpec::new(name)).collect();
+                (names, specs, (0..order.len()).collect())
+            }
+            Some(members) => configured(members, &names)?,
+        };
+        let mut member = vec![None; used.len()];
+        order.iter().zip(index).for_each(|(&at, index)| member[at] = Some(index));
+        let unit_ns = record.units_ns[0].max(record.units_ns[1]).max(1);
+        let seen = seen(&rows, &member, workers, unit_ns);
+        let trace = Trace::of(&seen, specs, workers);
+        Ok(Traffic { pool: record.pools[pool].clone(), names, rows, trace, unit_ns })
+    }
+}
+
+/// Names and members in the order of the configuration, and the member of each name of the log.
+fn configured(
+    members: &[Member],
+    names: &[String],
+) -> Result<(Vec<String>, Vec<EndpointSpec>, Vec<usize>), Vec<Doubt>> {
+    let of = |name: &String| members.iter().position(|m| m.names.contains(name));
+    let index: Vec<Option<usize>> = names.iter().map(of).collect();
+    let unknown: Vec<&str> = names.iter().zip(&index).filter(|(_, at)| at.is_none()).map(|(name, _)| &**name).collect();
+    let silent = |(at, m): &(usize, &Member)| m.weight > 0 && !index.contains(&Some(*at));
+    let silent: Vec<&str> = members.iter().enumerate().filter(silent).map(|(_, m)| &*m.names[0]).collect();
+    let mut doubts = Vec::new();
+    if !unknown.is_empty() {
+        let text =
+            format!("the log has endpoints that the pool of the configuration does not have: {}", unknown.join(", "));
+        doubts.push(Doubt::new("endpoints", text, "give the configuration that was in force when the log was written"));
+    }
+    if !silent.is_empty() {
+        let text = format!("the log has no request of endpoints of the pool: {}", silent.join(", "));
+        let help = "give the lines of all endpoints, and the configuration that was in force";
+        doubts.push(Doubt::new("endpoints", text, help));
+    }
+    if !doubts.is_empty() {
+        return Err(doubts);
+    }
+    let specs =
+        members.iter().map(|m| EndpointSpec::new(&m.names[0]).weight(m.weight).limit(m.in_flight_max)).collect();
+    let names = members.iter().map(|m| m.names[0].clone()).collect();
+    Ok((names, specs, index.into_iter().flatten().collect()))
+}
+
+trait Limit {
+    fn limit(self, in_flight_max: u32) -> Self;
+}
+
+impl Limit for EndpointSpec {
+    fn limit(self, in_flight_max: u32) -> EndpointSpec {
+        EndpointSpec { in_flight_max, ..self }
+    }
+}
+
+/// The latest tries in order of their starts. Times are spread over their unit, as a log rounds them.
+fn seen(rows: &[Row], member: &[Option<usize>], workers: u32, unit_ns: u32) -> Vec<Seen> {
+    let mut seen = Vec::with_capacity(rows.len());
+    for (number, row) in (0u64..).zip(rows) {
+        let luck = mix(number ^ 0x5eed);
+        let worker = if workers < 2 { 0 } else { (luck % u64::from(workers)) as u32 };
+        // Both ends of a span were rounded down.
+        let part = |luck: u64| (luck >> 11) as f64 / (1u64 << 53) as f64;
+        let at = (part(mix(luck)) * f64::from(unit_ns - 1)) as u64;
+        let off = ((part(mix(luck ^ 2)) - part(mix(luck ^ 3))) * f64::from(unit_ns - 1)) as i64;
+        for (try_, tried) in row.tries().enumerate() {
+            let held_ns = tried.held.saturating_add_signed(off).max(1);
+            seen.push(Seen {
+                at: tried.began + at,
+                worker,
+                key: row.client,
+                endpoint: member[tried.endpoint as usize],
+                kind: if try_ == 0 { Kind::Picked } else { Kind::Again },
+                held_ns,
+                latency_ns: if try_ == 0 { row.took().saturating_add_signed(off).max(1) } else { held_ns },
+                failed: tried.failed,
+            });
+        }
+    }
+    seen.sort_by_key(|one| one.at);
+    seen.drain(..seen.len().saturating_sub(TRIES_MAX));
+    seen
+}

@@ -1,0 +1,65 @@
+//! The verdict: the policy to choose, by the 99th percentile and then the median.
+
+use crate::answer::{Answer, range};
+use crate::worlds::World;
+
+/// Verdict over the answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Label of the best answer; `None` if there is none.
+    pub best: Option<String>,
+    /// Labels of those that are not distinguishable from it.
+    pub alike: Vec<String>,
+    /// Sentence to act on.
+    pub text: String,
+}
+
+/// Differences of the 99th percentile below this are of no use, as a natural logarithm.
+const USEFUL: f64 = 0.03;
+
+/// Judges the answers; `logged` is the label of the policy in force.
+pub fn verdict(answers: &[Answer], worlds: &[World], logged: &str) -> Verdict {
+    let systems: Vec<usize> = worlds.iter().map(|world| world.system).collect();
+    let known: Vec<&Answer> = answers.iter().filter(|answer| answer.figures.is_ok()).collect();
+    let mean = |answer: &Answer| answer.by_world.iter().map(|of| of[0]).sum::<f64>() / answer.by_world.len() as f64;
+    let Some(best) = known.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))) else {
+        let text = "no question has an answer; each says why".to_string();
+        return Verdict { best: None, alike: Vec::new(), text };
+    };
+    let is_alike = |other: &&&Answer| {
+        let differences: Vec<f64> = other.by_world.iter().zip(&best.by_world).map(|(a, b)| a[0] - b[0]).collect();
+        let range = range(&differences, &systems);
+        range.has_zero() || range.middle < USEFUL
+    };
+    let alike: Vec<&&Answer> = known.iter().filter(|other| other.label != best.label).filter(is_alike).collect();
+    let own = alike.iter().find(|answer| answer.is_of_the_log).copied();
+    let chosen = own.unwrap_or(best);
+    let rest = alike.iter().filter(|other| other.label != chosen.label).map(|other| other.label.clone());
+    let alike: Vec<String> = rest.chain((chosen.label != best.label).then(|| best.label.clone())).collect();
+    let text = text(chosen, &alike, logged);
+    Verdict { best: Some(chosen.label.clone()), alike, text }
+}
+
+fn text(best: &Answer, alike: &[String], logged: &str) -> String {
+    let others = match alike {
+        [] => String::new(),
+        [one] => format!("; {one} is not distinguishable from it"),
+        many => format!("; {} are not distinguishable from it", many.join(", ")),
+    };
+    if best.is_of_the_log {
+        return format!("leave {logged}: nothing that was tried is better by more than chance{others}");
+    }
+    let Ok(figures) = &best.figures else { return String::new() };
+    let [p50, _, p99] = figures.times;
+    let ms = |ns: f64| format!("{:+.2} ms", ns / 1e6);
+    format!(
+        "{} instead of {logged}: p99 {} [{}, {}], p50 {} [{}, {}]{others}",
+        best.label,
+        ms(p99.change.middle),
+        ms(p99.change.low),
+        ms(p99.change.high),
+        ms(p50.change.middle),
+        ms(p50.change.low),
+        ms(p50.change.high)
+    )
+}
