@@ -30,6 +30,6 @@ pub mod text;
 pub mod verdict;
 pub mod work;
 
-pub use engine::{simulate, simulate_remembered};
+pub use engine::{Logged, LoggedTry, simulate, simulate_logged, simulate_remembered};
 pub use run::Run;
 pub use scenario::{Policy, Scenario};

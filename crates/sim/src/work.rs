@@ -40,6 +40,12 @@ pub enum Work {
         min_ns: f64,
         max_ns: f64,
     },
+    /// Values of a table, each as likely as the others: a measured distribution. A constant of 0 without values.
+    Table {
+        values: &'static [u32],
+        /// Nanoseconds of a unit of the values.
+        unit_ns: f64,
+    },
 }
 
 impl Work {
@@ -61,6 +67,10 @@ impl Work {
             Work::BoundedPareto { alpha, min_ns, max_ns } => {
                 let (low, u) = ((min_ns / max_ns).powf(alpha), rng.unit());
                 (min_ns / (1.0 - u * (1.0 - low)).powf(1.0 / alpha)) as u64
+            }
+            Work::Table { values, unit_ns } => {
+                let at = (rng.unit() * values.len() as f64) as usize;
+                values.get(at).map_or(0, |value| (f64::from(*value) * unit_ns) as u64)
             }
         }
     }
@@ -84,6 +94,9 @@ impl Work {
                 }
                 min_ns.powf(alpha) / (1.0 - low) * alpha / (alpha - 1.0)
                     * (min_ns.powf(1.0 - alpha) - max_ns.powf(1.0 - alpha))
+            }
+            Work::Table { values, unit_ns } => {
+                values.iter().map(|value| f64::from(*value)).sum::<f64>() * unit_ns / values.len().max(1) as f64
             }
         }
     }
@@ -136,6 +149,8 @@ mod tests {
             Work::Lognormal { mean_ns: 10.0 * MS, sigma: 1.0 },
             Work::BoundedPareto { alpha: 1.5, min_ns: MS, max_ns: 100.0 * MS },
             Work::BoundedPareto { alpha: 1.0, min_ns: MS, max_ns: 100.0 * MS },
+            Work::Table { values: &[1, 2, 30], unit_ns: MS },
+            Work::Table { values: &[], unit_ns: MS },
         ];
         for work in works {
             let (mut rng, draws) = (Rng::new(5), 400_000);

@@ -7,6 +7,7 @@ mod behaviour;
 #[path = "../../config/tests/support/committed.rs"]
 mod committed;
 mod files;
+mod logged;
 mod planes;
 mod probes;
 mod shadows;

@@ -5,11 +5,12 @@
 //! ([`arrivals`]), and their measurements ([`tally`]). All policies see the same workload: arrivals, work and
 //! capacities have separate generators, and random choices for a request depend on its number alone.
 
-// Order: outcome, requests, serving, upkeep, world, arrivals, calendar, dispatcher, jobs, server, tally, yardstick
+// Order: outcome, requests, serving, upkeep, world, arrivals, calendar, dispatcher, log, jobs, server, tally, yardstick
 mod arrivals;
 pub(crate) mod calendar;
 mod dispatcher;
 mod jobs;
+mod log;
 mod outcome;
 mod requests;
 pub(crate) mod server;
@@ -19,6 +20,7 @@ mod upkeep;
 mod world;
 mod yardstick;
 
+pub use log::{Logged, LoggedTry};
 pub use outcome::{offered, offered_to_servers};
 
 use crate::run::Run;
@@ -29,6 +31,13 @@ use evenkeel_balance::recent::Recent;
 /// Runs a scenario under a policy. Deterministic: the same arguments give the same run.
 pub fn simulate(scenario: &Scenario, policy: &Policy, seed: u64) -> Run {
     world::World::new(scenario, policy, seed).run()
+}
+
+/// Like [`simulate`]; also returns the log of the balancers of the first service, in the order of arrivals.
+pub fn simulate_logged(scenario: &Scenario, policy: &Policy, seed: u64) -> (Run, Vec<Logged>) {
+    let mut world = world::World::new(scenario, policy, seed);
+    world.log = Some(Box::default());
+    world.run_telling(|world| world.log.take().map_or_else(Vec::new, |log| log.requests))
 }
 
 /// Like [`simulate`]; also returns the latest requests that each worker remembers at the end, in the order of

@@ -73,6 +73,9 @@ impl World<'_> {
     /// Handles the arrival of a request at its balancer.
     pub fn at_balancer(&mut self, index: u32) {
         let at = self.jobs.get(index).dispatcher;
+        if let Some(log) = &mut self.log {
+            log.arrived(index, self.jobs.get(index), self.now);
+        }
         if let Some(budget) = &mut self.dispatchers[at as usize].budget {
             budget.earn(Instant(self.now));
         }
@@ -166,6 +169,9 @@ impl World<'_> {
         let group = &mut self.groups[service];
         group.requests += 1;
         group.recorder.request((server - group.first) as usize);
+        if let Some(log) = &mut self.log {
+            log.picked(index, server - group.first, self.now);
+        }
         let timeout_ns = self.scenario.services[service].balancing.timeout_ns;
         if timeout_ns != u64::MAX {
             self.calendar.at(self.now + timeout_ns, Event::TimedOut(index, attempt));
@@ -203,12 +209,18 @@ impl World<'_> {
         let job = self.jobs.get(other);
         (job.dispatcher, job.worker, job.server) = (dispatcher, worker, server);
         (job.ticket, job.rest) = (ticket, rest);
+        if let Some(log) = &mut self.log {
+            log.moved(index, other);
+        }
         self.end_try(other, Answer::Bad(Failure::TimedOut));
     }
 
     /// Ends an attempt: reports the outcome to the balancer, and schedules a retry or ends the request.
     fn end_try(&mut self, index: u32, answer: Answer) {
         let now = Instant(self.now);
+        if let Some(log) = &mut self.log {
+            log.try_ended(index, answer, self.now);
+        }
         let job = self.jobs.get(index);
         let (service, at, report) = (usize::from(job.service), job.dispatcher as usize, job.take_report());
         let failure = answer.as_failure();
@@ -254,6 +266,9 @@ impl World<'_> {
 
     /// Ends a request at its balancer, successful or not: sends the answer to the caller.
     fn ended(&mut self, index: u32, answer: Answer) {
+        if let Some(log) = &mut self.log {
+            log.ended(index, answer, self.now);
+        }
         let job = self.jobs.get(index);
         job.answer = answer;
         let hop = &self.scenario.services[usize::from(job.service)].balancing.hop;

@@ -66,6 +66,9 @@ impl World<'_> {
             Some(Step::Work) => {
                 let server = &mut self.servers[at as usize];
                 let work_ns = server.work.draw(&mut Rng::new(own));
+                if let Some(log) = &mut self.log {
+                    log.worked(index, work_ns);
+                }
                 if server.is_unlimited() {
                     self.calendar.at(self.now + work_ns, Event::Done(index));
                 } else {

@@ -4,6 +4,7 @@ use super::arrivals::{self, Arrivals};
 use super::calendar::{Calendar, Event};
 use super::dispatcher::Dispatcher;
 use super::jobs::Jobs;
+use super::log::Log;
 use super::server::Server;
 use super::tally::{Recorder, Tally};
 use crate::run::Run;
@@ -83,6 +84,8 @@ pub(super) struct World<'s> {
     /// Scratch space for a yardstick's pick: the servers that are present.
     pub open: Vec<u32>,
     pub tally: Tally,
+    /// Log of client requests, if one is kept.
+    pub log: Option<Box<Log>>,
     pub sample_ns: u64,
     pub events: u64,
 }
@@ -110,6 +113,7 @@ impl<'s> World<'s> {
             woken: Arc::default(),
             open: Vec::new(),
             tally: Tally::new(),
+            log: None,
             sample_ns: 1_000_000,
             events: 0,
         };
@@ -203,7 +207,7 @@ impl<'s> World<'s> {
     }
 
     /// Runs to the end; also returns the value of `tell` on the final world.
-    pub fn run_telling<T>(mut self, tell: impl FnOnce(&World<'_>) -> T) -> (Run, T) {
+    pub fn run_telling<T>(mut self, tell: impl FnOnce(&mut World<'_>) -> T) -> (Run, T) {
         let mut patience = u64::MAX;
         let requests = arrivals::requests(self.scenario);
         while let Some((at, event)) = self.calendar.next() {
@@ -218,7 +222,7 @@ impl<'s> World<'s> {
             self.events += 1;
             self.handle(event);
         }
-        let told = tell(&self);
+        let told = tell(&mut self);
         (self.outcome(), told)
     }
 
