@@ -34,7 +34,7 @@ fn servers(count: usize) -> Vec<Server> {
 
 fn logged(scenario: &Scenario, algorithm: &str) -> (Run, Vec<Logged>) {
     let policy = Policy::named(algorithm).unwrap();
-    let (run, log) = simulate_logged(scenario, &policy, 7);
+    let (run, log) = simulate_logged(scenario, &policy, 0, 7);
     assert_eq!(run.events, simulate(scenario, &policy, 7).events, "a log changes nothing");
     assert_eq!(log.len() as u64, scenario.requests);
     assert!(log.is_sorted_by_key(|request| request.arrived_ns));
@@ -104,4 +104,18 @@ fn a_log_has_the_time_in_the_queue_and_the_balancer() {
     let queued = log.iter().filter(|request| request.queue_ns() > 0).count();
     assert!(queued > 100, "{queued}");
     assert!((0..2).all(|at| log.iter().filter(|request| request.balancer == at).count() > 2_000));
+}
+
+#[test]
+fn a_log_may_be_of_a_service_that_others_call() {
+    let mut front = scenario(servers(1), Balancing::default(), 50.0);
+    let mut shop = front.services[0].clone();
+    shop.servers = servers(2);
+    front.services[0].steps = vec![Step::Call(1), Step::Work, Step::Call(1)];
+    front.services.push(shop);
+    let (run, log) = simulate_logged(&front, &Policy::named("round_robin").unwrap(), 1, 7);
+    assert_eq!(log.len() as u64, 2 * front.requests);
+    let to_first = log.iter().filter(|request| request.tries[0].server == 0).count() as u64;
+    assert_eq!(to_first, run.services[1].servers[0].requests);
+    assert!(log.iter().all(|request| request.ended_ns.is_some()));
 }

@@ -1,12 +1,12 @@
-//! Log of a run: each client request with its tries, as the balancer of a real system would log it.
+//! Log of a run: each request to a service with its tries, as a balancer of a real system would log it.
 
-use super::jobs::{Answer, CLIENT, Job};
+use super::jobs::{Answer, Job};
 use crate::run::Failure;
 
 /// Stands for no request of the log.
 const NONE: u32 = u32::MAX;
 
-/// Request of a client at the balancer of the first service.
+/// Request at a balancer of the logged service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
     /// Arrival at the balancer, in nanoseconds from the start of the run.
@@ -20,7 +20,7 @@ pub struct Logged {
     pub work_ns: u64,
     /// Tries in order. Empty if no server could be picked.
     pub tries: Vec<LoggedTry>,
-    /// Failure that the client saw; `None` for a successful or an open request.
+    /// Failure that the caller saw; `None` for a successful or an open request.
     pub failure: Option<Failure>,
 }
 
@@ -48,23 +48,28 @@ impl Logged {
     }
 }
 
-/// Log while a run goes on.
-#[derive(Default)]
+/// Log of a run in progress.
 pub(super) struct Log {
+    /// Service whose requests are logged.
+    service: u16,
     pub requests: Vec<Logged>,
     /// Index in `requests`, by job; [`NONE`] for jobs that are not logged.
     of_job: Vec<u32>,
 }
 
 impl Log {
-    /// Logs the arrival of a job at its balancer, if it is a client's.
+    pub fn new(service: u16) -> Log {
+        Log { service, requests: Vec::new(), of_job: Vec::new() }
+    }
+
+    /// Logs the arrival of a job at its balancer, if it calls the logged service.
     pub fn arrived(&mut self, index: u32, job: &Job, now: u64) {
         let at = index as usize;
         if self.of_job.len() <= at {
             self.of_job.resize(at + 1, NONE);
         }
         self.of_job[at] = NONE;
-        if job.parent == CLIENT {
+        if job.service == self.service {
             self.of_job[at] = self.requests.len() as u32;
             self.requests.push(Logged {
                 arrived_ns: now,

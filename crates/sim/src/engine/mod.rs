@@ -33,10 +33,10 @@ pub fn simulate(scenario: &Scenario, policy: &Policy, seed: u64) -> Run {
     world::World::new(scenario, policy, seed).run()
 }
 
-/// Like [`simulate`]; also returns the log of the balancers of the first service, in the order of arrivals.
-pub fn simulate_logged(scenario: &Scenario, policy: &Policy, seed: u64) -> (Run, Vec<Logged>) {
+/// Like [`simulate`]; also returns the log of the balancers of a service, by its index, in the order of arrivals.
+pub fn simulate_logged(scenario: &Scenario, policy: &Policy, service: u16, seed: u64) -> (Run, Vec<Logged>) {
     let mut world = world::World::new(scenario, policy, seed);
-    world.log = Some(Box::default());
+    world.log = Some(Box::new(log::Log::new(service)));
     world.run_telling(|world| world.log.take().map_or_else(Vec::new, |log| log.requests))
 }
 

@@ -84,7 +84,7 @@ pub(super) struct World<'s> {
     /// Scratch space for a yardstick's pick: the servers that are present.
     pub open: Vec<u32>,
     pub tally: Tally,
-    /// Log of client requests, if one is kept.
+    /// Log of requests, if one is kept.
     pub log: Option<Box<Log>>,
     pub sample_ns: u64,
     pub events: u64,
