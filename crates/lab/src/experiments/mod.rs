@@ -2,7 +2,7 @@
 //! file, a `mod` line and a row.
 
 // Order: default_algorithm, dns_scaling, dns_cost, failure, floods, herd, mytime, overhead, planes, prequal,
-// protocol_cost, reload, slow_clients, tower, udp_cost
+// protocol_cost, reload, slow_clients, tower, udp_cost, whatif
 mod default_algorithm;
 mod dns_cost;
 mod dns_scaling;
@@ -18,6 +18,7 @@ mod reload;
 mod slow_clients;
 mod tower;
 mod udp_cost;
+mod whatif;
 
 use crate::experiment::Experiment;
 
@@ -42,6 +43,7 @@ pub static ALL: &[&Experiment] = &[
     &dns_cost::EXPERIMENT,
     &dns_scaling::EXPERIMENT,
     &udp_cost::EXPERIMENT,
+    &whatif::EXPERIMENT,
 ];
 
 #[cfg(test)]

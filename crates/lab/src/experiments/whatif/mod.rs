@@ -1,0 +1,155 @@
+//! What-if experiment: the judge of `evenkeel whatif`. Logs of simulated systems whose truth is run, and spoilt logs.
+
+// Order: outcome, score, ask, breakers, cases, truth, case, lines, entry, traces
+mod ask;
+mod breakers;
+mod case;
+mod cases;
+mod entry;
+mod lines;
+mod outcome;
+mod score;
+mod traces;
+mod truth;
+
+use crate::balancers;
+use crate::child;
+use crate::error::{Error, Result, While};
+use crate::experiment::Experiment;
+use crate::progress::Progress;
+use crate::scratch::Scratch;
+use crate::study::{self, Options};
+use ask::Response;
+use breakers::Breaker;
+use clap::{Args, FromArgMatches};
+use outcome::{Broken, Measured};
+use score::Judged;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub static EXPERIMENT: Experiment = Experiment {
+    name: "whatif",
+    summary: "Predictions of `evenkeel whatif` from logs, against what really happens; and logs that it must refuse",
+    docs: "The simulator makes a log of each case under one policy, and the program reads it as any log. The truth is run: every other \
+policy gets the arrivals of the log, over seeds that the log did not have, until the differences of p99 are known to 1 % or 40 seeds \
+have run. A case counts if the log is accepted. Its figures count if the true difference of p50, p90 and p99, and the true share of each \
+endpoint, lie in the interval at 90 %, widened by one standard error of the truth. Intervals have to be narrower than the policies \
+differ, where they differ by 2 % at least. A recommendation is right if its p99 is the lowest, or differs from it by less than 2 % or \
+by less than chance.
+
+Breakers are logs from which nothing can be known: spoilt logs, and systems that no model of single endpoints describes. The program \
+has to refuse them.
+
+Logs and truth come from the same simulator that the program replays with, so the cases test the estimate, the intervals and the \
+refusals. They do not test whether real endpoints behave like simulated endpoints.",
+    args: |command| Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
+};
+
+#[derive(Args, Debug)]
+struct Arguments {
+    #[command(flatten)]
+    study: Options,
+    /// Cases and breakers to run, by name.
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Keep the logs and the commands in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+/// Task of a thread: a case or a breaker, by its index in the table.
+enum Task {
+    Case(usize),
+    Breaker(usize),
+}
+
+enum Done {
+    Case(Box<Judged>),
+    Breaker(Broken),
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let (options, only) = (&arguments.study, &arguments.only);
+    let known = || cases::ALL.iter().map(|row| row.name).chain(breakers::ALL.iter().map(|row| row.name));
+    if let Some(unknown) = only.iter().find(|name| !known().any(|known| known == *name)) {
+        let all: Vec<&str> = known().collect();
+        return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", all.join(", "))));
+    }
+    let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
+    let scratch = Scratch::new()?;
+    let folder = arguments.keep.as_deref().unwrap_or(scratch.path());
+    std::fs::create_dir_all(folder).or_say(|| format!("cannot create {}", folder.display()))?;
+    let runs = |name: &str, quick: bool| match only.is_empty() {
+        true => quick || !options.quick,
+        false => only.iter().any(|of| of == name),
+    };
+    let of_cases = (0..cases::ALL.len()).filter(|&at| runs(cases::ALL[at].name, cases::ALL[at].quick));
+    let of_breakers = (0..breakers::ALL.len()).filter(|&at| runs(breakers::ALL[at].name, breakers::ALL[at].quick));
+    let tasks: Vec<Task> = of_cases.map(Task::Case).chain(of_breakers.map(Task::Breaker)).collect();
+    // Few seeds show that it runs.
+    let seeds = if options.quick { (4, 4) } else { (10, 40) };
+    let done = all(&tasks, |task| match *task {
+        Task::Case(at) => judge(evenkeel.program(), &cases::ALL[at], seeds, folder).map(Box::new).map(Done::Case),
+        Task::Breaker(at) => spoil(evenkeel.program(), &breakers::ALL[at], folder).map(Done::Breaker),
+    })?;
+    let mut measured = Measured::default();
+    for done in done {
+        match done {
+            Done::Case(case) => measured.cases.push(*case),
+            Done::Breaker(breaker) => measured.breakers.push(breaker),
+        }
+    }
+    study::present(&measured.found(vec![evenkeel.named_version()]), options)
+}
+
+/// Runs all tasks on all cores, and returns their results in the order of the tasks.
+fn all<D: Send>(tasks: &[Task], work: impl Fn(&Task) -> Result<D> + Sync) -> Result<Vec<D>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, progress) = (AtomicUsize::new(0), Mutex::new((0, Progress::new())));
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed); // each number is given once
+            let Some(task) = tasks.get(at) else { return Ok(done) };
+            done.push((at, work(task)?));
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.0 += 1;
+            progress.1.tell(f64::from(progress.0), tasks.len() as f64, task.name());
+        }
+    };
+    let done: Vec<Result<Vec<(usize, D)>>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Interrupted))).collect()
+    });
+    let mut all: Vec<(usize, D)> = done.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, done)| done).collect())
+}
+
+impl Task {
+    fn name(&self) -> &'static str {
+        match *self {
+            Task::Case(at) => cases::ALL[at].name,
+            Task::Breaker(at) => breakers::ALL[at].name,
+        }
+    }
+}
+
+fn judge(evenkeel: &str, row: &case::Row, seeds: truth::Seeds, folder: &Path) -> Result<Judged> {
+    child::go_on()?;
+    let case = row.case();
+    let (_, log) = case.log();
+    let response = ask::ask(evenkeel, &case, &case.entries(&log), folder)?;
+    let truth = truth::run(&case, &log, seeds);
+    Ok(Judged::of(&case, response, truth))
+}
+
+fn spoil(evenkeel: &str, breaker: &'static Breaker, folder: &Path) -> Result<Broken> {
+    child::go_on()?;
+    let (case, entries) = breaker.log();
+    let response: Response = ask::ask(evenkeel, &case, &entries, folder)?;
+    Ok(Broken { breaker, response })
+}
