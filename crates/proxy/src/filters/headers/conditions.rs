@@ -3,7 +3,7 @@
 use crate::filters::template::parameters::Parameters;
 use crate::matching::criteria::{Criteria, Fields};
 use crate::peer::sender::{Seen, Sender};
-use evenkeel_config::plan::{HostPattern, Match, PathPattern, ResponseWhen};
+use evenkeel_config::plan::{HostPattern, Listener, Match, PathPattern, Paths, ResponseWhen, Route};
 use evenkeel_wire::head::{self, Request};
 use evenkeel_wire::host;
 use std::cell::Cell;
@@ -17,13 +17,29 @@ pub struct RequestWhen {
     criteria: Criteria,
 }
 
+/// Settings by which conditions compare paths, as their route does.
+#[derive(Clone, Copy, Debug)]
+pub struct PathReading {
+    ignore_case: bool,
+    /// True if another spelling is another path.
+    as_sent: bool,
+}
+
+impl PathReading {
+    /// Settings of a listener and of a route.
+    pub fn of(listener: &Listener, route: &Route) -> PathReading {
+        let as_sent = route.paths.unwrap_or(listener.paths) == Paths::AsSent;
+        PathReading { ignore_case: listener.ignore_case, as_sent }
+    }
+}
+
 impl RequestWhen {
-    /// Compiles a condition; `None` for the condition that every request meets. `ignore_case`: the setting of the listener.
-    pub fn new(matching: &Match, ignore_case: bool) -> Option<RequestWhen> {
+    /// Compiles a condition; `None` for the condition that every request meets.
+    pub fn new(matching: &Match, PathReading { ignore_case, as_sent }: PathReading) -> Option<RequestWhen> {
         (*matching != Match::all()).then(|| RequestWhen {
             hosts: matching.hosts.clone().into(),
             path: matching.path.clone(),
-            pattern: Parameters::of(&matching.path, ignore_case),
+            pattern: Parameters::of(&matching.path, ignore_case, as_sent),
             criteria: Criteria::new(matching, ignore_case),
         })
     }
@@ -61,12 +77,12 @@ pub struct When {
 }
 
 impl When {
-    /// Compiles a condition; `None` for the condition that every response meets. `ignore_case`: the setting of the listener.
-    pub fn new(when: &ResponseWhen, ignore_case: bool) -> Option<When> {
+    /// Compiles a condition; `None` for the condition that every response meets.
+    pub fn new(when: &ResponseWhen, paths: PathReading) -> Option<When> {
         (!when.is_any()).then(|| When {
             statuses: when.statuses.clone().into(),
             fields: Fields::new(&when.headers),
-            request: RequestWhen::new(&when.request, ignore_case),
+            request: RequestWhen::new(&when.request, paths),
         })
     }
 
@@ -89,14 +105,20 @@ mod tests {
     use evenkeel_wire::head::Table;
 
     fn meets(when: &str, target: &str, host: &str, fields: &[(&str, &str)], added: &[u8]) -> bool {
+        meets_with("", when, target, host, fields, added)
+    }
+
+    fn meets_with(set: &str, when: &str, target: &str, host: &str, fields: &[(&str, &str)], added: &[u8]) -> bool {
         let text = format!(
-            "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n[[route]]\npool = 'web'\n\
+            "[listener.web]\nbind = ['127.0.0.1:1']\n{set}\n[pool.web]\nendpoints = ['127.0.0.1:2']\n[[route]]\npool = 'web'\n\
              [[route.request_headers.edits]]\nwhen = {when}\nremove = ['X']\n"
         );
         let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
         let plan =
             outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)));
-        let when = RequestWhen::new(&plan.routes[0].filters.request_headers.edits[0].when, false).expect("a condition");
+        let when = &plan.routes[0].filters.request_headers.edits[0].when;
+        let paths = PathReading::of(&plan.listeners[0], &plan.routes[0]);
+        let when = RequestWhen::new(when, paths).expect("a condition");
         let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let request = Request { method: "GET", target, host: host.as_bytes(), fields: table.fields() };
         when.meets(&request, added, &Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http))
@@ -118,6 +140,20 @@ mod tests {
             ("{ not = { query = { a = '1' } } }", "/?a=1", "h", false),
         ] {
             assert_eq!(meets(when, target, host, &[], b""), is, "{when} {target} {host}");
+        }
+    }
+
+    #[test]
+    fn paths_are_compared_in_the_spellings_that_the_route_takes() {
+        for (set, target, is) in [
+            ("", "/%61pi/x", true),
+            ("paths = 'normalise'", "/%61pi/x", true),
+            ("paths = 'as_sent'", "/%61pi/x", false),
+            ("paths = 'as_sent'", "/api/%61", true),
+            ("paths = 'as_sent'", "/API/x", false),
+            ("paths = 'as_sent'\nignore_case = true", "/API/x", true),
+        ] {
+            assert_eq!(meets_with(set, "{ starts_with = '/api/' }", target, "h", &[], b""), is, "{set} {target}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! last, so they see the request as the endpoint would get it.
 
 use super::changes::{Changes, Keys, TooLong, summary};
-use super::conditions::RequestWhen;
+use super::conditions::{PathReading, RequestWhen};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
@@ -38,28 +38,35 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     Some(Box::new(RequestHeaders::new(
         &route.filters.request_headers,
         Parameters::of_route(route, from.listener.ignore_case),
+        PathReading::of(from.listener, route),
         from.resources.of(),
     )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
+    let (of_route, maps) = (from.route.as_ref()?, from.resources.of());
+    let paths = PathReading::of(from.listener, of_route.plan);
     let of_pool = |pool: &Rc<WorkerPool>| {
         let path = Parameters::none(from.listener.ignore_case);
-        let headers = RequestHeaders::new(&pool.plan().request_headers, path, from.resources.of())?;
-        Some((pool.clone(), headers))
+        Some((pool.clone(), RequestHeaders::new(&pool.plan().request_headers, path, paths, maps)?))
     };
-    let all: Box<[_]> = from.route.as_ref()?.target.pools().filter_map(of_pool).collect();
+    let all: Box<[_]> = of_route.target.pools().filter_map(of_pool).collect();
     (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
 }
 
 impl RequestHeaders {
-    fn new(headers: &plan::RequestHeaders, path: Parameters, maps: &Arc<Maps>) -> Option<RequestHeaders> {
+    fn new(
+        headers: &plan::RequestHeaders,
+        path: Parameters,
+        paths: PathReading,
+        maps: &Arc<Maps>,
+    ) -> Option<RequestHeaders> {
         let plan::RequestHeaders { remove, rename, set, add, edits } = headers;
         let path = Rc::new(path);
         let changes = |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_request(template, &path, maps));
         let edit = |edit: &plan::RequestEdit| {
             let plan::RequestEdit { when, remove, rename, set, add } = edit;
-            (RequestWhen::new(when, path.ignores_case()), changes(&Keys { remove, rename, set, add }))
+            (RequestWhen::new(when, paths), changes(&Keys { remove, rename, set, add }))
         };
         let first = (None, changes(&Keys { remove, rename, set, add }));
         let all = std::iter::once(first).chain(edits.iter().map(edit));

@@ -3,7 +3,7 @@
 //! would get it, except for fields that filters of the listener add.
 
 use super::changes::{Changes, Keys, summary};
-use super::conditions::When;
+use super::conditions::{PathReading, When};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
@@ -64,18 +64,19 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         &route.filters.response_headers,
         route,
         Parameters::of_route(route, from.listener.ignore_case),
+        PathReading::of(from.listener, route),
         from.resources.of(),
     )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
-    let (ignore_case, maps) = (from.listener.ignore_case, from.resources.of());
-    let from = from.route.as_ref()?;
+    let (of_route, maps) = (from.route.as_ref()?, from.resources.of());
+    let paths = PathReading::of(from.listener, of_route.plan);
     let of_pool = |pool: &Rc<WorkerPool>| {
-        let path = Parameters::none(ignore_case);
-        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path, maps)?))
+        let path = Parameters::none(from.listener.ignore_case);
+        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, of_route.plan, path, paths, maps)?))
     };
-    let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
+    let all: Box<[_]> = of_route.target.pools().filter_map(of_pool).collect();
     (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
 }
 
@@ -85,6 +86,7 @@ impl ResponseHeaders {
         headers: &plan::ResponseHeaders,
         route: &plan::Route,
         path: Parameters,
+        paths: PathReading,
         maps: &Arc<Maps>,
     ) -> Option<ResponseHeaders> {
         let plan::ResponseHeaders { security, hide, remove, rename, set, add, edits } = headers;
@@ -97,7 +99,7 @@ impl ResponseHeaders {
         let first = (None, changes(&Keys { remove, rename, set, add }));
         let edit = |edit: &plan::ResponseEdit| {
             let plan::ResponseEdit { when, remove, rename, set, add } = edit;
-            (When::new(when, path.ignores_case()), changes(&Keys { remove, rename, set, add }))
+            (When::new(when, paths), changes(&Keys { remove, rename, set, add }))
         };
         let all: Vec<_> = std::iter::once(first).chain(edits.iter().map(edit)).collect();
         let edits: Box<[(Option<When>, Changes)]> =

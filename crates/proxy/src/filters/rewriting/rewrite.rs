@@ -265,7 +265,7 @@ mod tests {
 
     /// The path with the prefix of a pattern replaced.
     fn replaced(path: &str, pattern: &str, prefix: &str) -> String {
-        let matched = Parameters::of(&PathPattern::Prefix(pattern.trim_end_matches('/').to_string()), false);
+        let matched = Parameters::of(&PathPattern::Prefix(pattern.trim_end_matches('/').to_string()), false, false);
         let rest = &path[matched.prefix_len(path).expect("it matches")..];
         let mut out = prefix.as_bytes().to_vec();
         joined(rest, &mut out);

@@ -20,6 +20,8 @@ pub struct Parameters {
 struct Pattern {
     parts: Box<[PathPart]>,
     expressions: Box<[(Arc<str>, Extent)]>,
+    /// True if another spelling of its text is another path.
+    as_sent: bool,
 }
 
 /// A parameter, by its place in each pattern.
@@ -42,24 +44,21 @@ impl Parameters {
         let pattern = |matching: &Match| Pattern {
             parts: matching.path.parts().into(),
             expressions: matching.criteria.of_path().map(expression).collect(),
+            as_sent: false,
         };
         Parameters { patterns: route.matches().iter().map(pattern).collect(), ignore_case }
     }
 
-    /// Splits a pattern into text and parameters. `ignore_case`: the setting of the listener.
-    pub fn of(path: &PathPattern, ignore_case: bool) -> Parameters {
-        let pattern = Pattern { parts: path.parts().into(), expressions: Box::default() };
+    /// Splits a pattern into text and parameters. `ignore_case`: the setting of the listener. `as_sent`: another spelling of
+    /// the text is another path.
+    pub fn of(path: &PathPattern, ignore_case: bool, as_sent: bool) -> Parameters {
+        let pattern = Pattern { parts: path.parts().into(), expressions: Box::default(), as_sent };
         Parameters { patterns: [pattern].into(), ignore_case }
     }
 
     /// No parameters, for requests that may have no route. `ignore_case`: the setting of the listener.
     pub fn none(ignore_case: bool) -> Parameters {
         Parameters { patterns: Box::default(), ignore_case }
-    }
-
-    /// True if paths are compared without regard to case.
-    pub fn ignores_case(&self) -> bool {
-        self.ignore_case
     }
 
     /// The parameter, or the group of an expression, of this name; `None` if there is none.
@@ -128,6 +127,10 @@ impl Pattern {
         for (part, next) in self.parts.iter().zip(self.parts.iter().skip(1).map(Some).chain([None])).take(index + 1) {
             let rest = path.get(at..)?;
             let len = match part {
+                PathPart::Text(text) if self.as_sent => {
+                    let is_text = |start: &&str| *start == text || ignore_case && start.eq_ignore_ascii_case(text);
+                    rest.get(..text.len()).filter(is_text)?.len()
+                }
                 PathPart::Text(text) => matched_len(rest, text, ignore_case)?,
                 PathPart::Rest(_) => rest.len(),
                 PathPart::Parameter(_) => {
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
 
     fn value(pattern: &str, path: &str, name: &str, ignore_case: bool) -> Option<String> {
-        let parameters = Parameters::of(&PathPattern::Pattern(pattern.to_string()), ignore_case);
+        let parameters = Parameters::of(&PathPattern::Pattern(pattern.to_string()), ignore_case, false);
         parameters.value(path, &parameters.find(name)?).map(str::to_string)
     }
 
@@ -219,12 +222,13 @@ mod tests {
 
     #[test]
     fn a_prefix_ends_with_its_last_segment() {
-        let len =
-            |prefix: &str, path: &str| Parameters::of(&PathPattern::Prefix(prefix.to_string()), false).prefix_len(path);
+        let len = |prefix: &str, path: &str| {
+            Parameters::of(&PathPattern::Prefix(prefix.to_string()), false, false).prefix_len(path)
+        };
         assert_eq!(len("/api", "/api"), Some(4));
         assert_eq!(len("/api", "/api/x"), Some(4));
         assert_eq!(len("/users/{id}", "/users/17/x"), Some(9));
         assert_eq!(len("/users/{id}", "/users"), None);
-        assert_eq!(Parameters::of(&PathPattern::Any, true).prefix_len("/x"), Some(0));
+        assert_eq!(Parameters::of(&PathPattern::Any, true, false).prefix_len("/x"), Some(0));
     }
 }
