@@ -77,10 +77,8 @@ impl Place {
                     Some((None, Place::Moved { strip: strip.clone(), add: format!("{slash}{rest}") }))
                 }
                 (_, Some(rest)) => {
-                    let start = format!("{strip}{rest}");
-                    // The rest of a path gets a slash at its beginning.
-                    let strip = start.trim_end_matches('/').to_string();
-                    Some((begins(start), Place::Moved { strip, add: String::new() }))
+                    let start = format!("{}{rest}", strip.trim_end_matches('/'));
+                    Some((begins(start.clone()), Place::Moved { strip: start, add: String::new() }))
                 }
                 _ => None,
             },
@@ -105,20 +103,25 @@ impl Place {
         }
     }
 
-    /// Puts the rewrite of a route.
-    pub fn put(&self, query: Option<&str>, set: &mut RouteKeys) {
+    /// Puts the rewrite of a route. `slash`: the rest of a path gets a slash before more is put in front of it.
+    pub fn put(&self, query: Option<&str>, slash: bool, set: &mut RouteKeys) {
         let mut found = |regex: String, to: String| {
             let query = query.map_or(String::new(), |query| format!("?{}", braced(query)));
             set.put(key!("rewrite.regex"), regex);
             set.put(key!("rewrite.to"), format!("{to}{query}"));
         };
         match self {
-            Place::Moved { strip, add } if strip.is_empty() && add.is_empty() && query.is_none() => {}
-            Place::Moved { strip, add } => match add.is_empty() {
-                true => found(format!("(?i){}/?(.*)", escape(strip)), "/{1}".to_string()),
-                false if strip.is_empty() => found("(.*)".to_string(), format!("{}{{1}}", braced(add))),
-                // The rest of a path gets a slash before more is put in front of it.
-                false => found(format!("(?i){}/?(.*)", escape(strip)), format!("{}/{{1}}", braced(add))),
+            Place::Moved { strip, add } if matches!(&**strip, "" | "/") && add.is_empty() && query.is_none() => {}
+            Place::Moved { strip, add } if strip.is_empty() => {
+                found("(.*)".to_string(), format!("{}{{1}}", braced(add)))
+            }
+            // A path begins with a slash at the end.
+            Place::Moved { strip, add } => match slash || add.is_empty() {
+                true => found(
+                    format!("(?i){}/?(.*)", escape(strip.trim_end_matches('/'))),
+                    format!("{}/{{1}}", braced(add)),
+                ),
+                false => found(format!("(?i){}(.*)", escape(strip)), format!("{}{{1}}", braced(add))),
             },
             Place::Fixed(path) if query.is_some() => found(".*".to_string(), braced(path)),
             Place::Fixed(path) => drop(set.put(key!("rewrite.path"), braced(path))),
@@ -134,7 +137,7 @@ impl Place {
 
 /// A test of a path that had `strip` at its beginning and has `add` instead.
 fn moved(test: &Test, strip: &str, add: &str) -> Seen {
-    let strip = strip.to_string();
+    let strip = strip.trim_end_matches('/');
     let is = |test| Seen::If(Cond::new(Key::Path, test));
     match test {
         Test::OneOf(paths) if paths.len() == 1 => match behind(&paths[0], add) {
@@ -146,9 +149,9 @@ fn moved(test: &Test, strip: &str, add: &str) -> Seen {
             (Some(rest), _) => is(Test::Begins(format!("{strip}{rest}"))),
             _ => Seen::Never,
         },
-        Test::Ends(end) if add.is_empty() => is(Test::Regex(format!("{}.*{}", escape(&strip), escape(end)))),
-        Test::Contains(text) if add.is_empty() => is(Test::Regex(format!("{}.*{}.*", escape(&strip), escape(text)))),
-        Test::Regex(regex) if add.is_empty() => is(Test::Regex(format!("{}(?:{regex})", escape(&strip)))),
+        Test::Ends(end) if add.is_empty() => is(Test::Regex(format!("{}.*{}", escape(strip), escape(end)))),
+        Test::Contains(text) if add.is_empty() => is(Test::Regex(format!("{}.*{}.*", escape(strip), escape(text)))),
+        Test::Regex(regex) if add.is_empty() => is(Test::Regex(format!("{}(?:{regex})", escape(strip)))),
         _ => Seen::Hidden,
     }
 }
@@ -180,5 +183,21 @@ mod tests {
         assert_eq!(new.see(&is(Test::Begins("/N".into())).negate()), Seen::Never);
         assert_eq!(new.rewritten("/x").see(&is(Test::Ends("x".into()))), Seen::Always);
         assert_eq!(Place::Unknown.see(&is(Test::Ends("x".into()))), Seen::Hidden);
+    }
+
+    #[test]
+    fn the_rest_of_a_path_is_put_behind_more_as_it_is_or_with_a_slash() {
+        let rewrite = |prefix: &str, to: &str, slash: bool| {
+            let (_, below) = Place::default().stripped(prefix).expect("a path may begin so");
+            let mut set = RouteKeys::default();
+            below.rewritten(to).put(None, slash, &mut set);
+            (set.text(key!("rewrite.regex")).map(str::to_string), set.text(key!("rewrite.to")).map(str::to_string))
+        };
+        let is = |regex: &str, to: &str| (Some(regex.to_string()), Some(to.to_string()));
+        assert_eq!(rewrite("/api", "/new{path}", false), is("(?i)/api(.*)", "/new{1}"));
+        assert_eq!(rewrite("/api/", "/new{path}", false), is("(?i)/api/(.*)", "/new{1}"));
+        assert_eq!(rewrite("/api/", "/new{path}", true), is("(?i)/api/?(.*)", "/new/{1}"));
+        assert_eq!(rewrite("/api/", "{path}", false), is("(?i)/api/?(.*)", "/{1}"));
+        assert_eq!(rewrite("/", "{path}", false), (None, None));
     }
 }

@@ -75,6 +75,7 @@ fn refusals() {
             Kept(&["starts_with = \"/x\"", "respond = 403"]),
             open,
         ),
+        ("@b {\nexpression path('/x*')\nexpression {method} == 'PUT'\n}\nrespond @b 403", Closed("respond"), &[]),
         ("@b expression size({path}) > 9\nrespond @b 403", Closed("respond"), &[]),
         ("@b expression {http.vars.x} == 'y'\nabort @b", Closed("abort"), &[]),
         ("abort", Kept(&["respond = 403"]), &[]),

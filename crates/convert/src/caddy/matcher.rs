@@ -74,6 +74,9 @@ pub(super) fn of<'d>(directive: &'d Directive, named: &Named) -> (When, &'d [Str
 /// Rows whose values are alternatives if there are several of them.
 const JOINED: [&str; 5] = ["path", "host", "method", "remote_ip", "client_ip"];
 
+/// Rows of which versions of Caddy take only the first, or the last.
+const SINGLE: [&str; 2] = ["expression", "protocol"];
+
 /// Conditions that must all hold.
 fn all(rows: &[&Directive], reading: Reading, ledger: &mut Ledger) -> When {
     let mut out = When::always();
@@ -104,7 +107,13 @@ fn all(rows: &[&Directive], reading: Reading, ledger: &mut Ledger) -> When {
                 ledger.carried(other.line);
             }
         }
-        match one(&joined, reading, ledger).and_then(|(theirs, is_exact)| Ok((and(&out.any, &theirs)?, is_exact))) {
+        let is_doubted =
+            SINGLE.contains(&row.name()) && rows.iter().filter(|other| other.name() == row.name()).count() > 1;
+        let read = match is_doubted {
+            true => Err(format!("of several rows `{}`, Caddy takes one, which depends on its version", row.name())),
+            false => one(&joined, reading, ledger),
+        };
+        match read.and_then(|(theirs, is_exact)| Ok((and(&out.any, &theirs)?, is_exact))) {
             Ok((both, is_exact)) => {
                 ledger.carried(row.line);
                 out = When { any: both, is_exact: is_exact && out.is_exact };

@@ -364,7 +364,7 @@ impl State {
         fields::put_response(&response, is_own, &mut set);
         if !is_own {
             fields::put_request(&self.request, &mut set);
-            self.place.put(self.query.as_deref(), &mut set);
+            self.place.put(self.query.as_deref(), false, &mut set);
         }
         let errors = errors.filter(|_| is_error || !is_own || set.has(key!("basic_auth")));
         let status = match &action {

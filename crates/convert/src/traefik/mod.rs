@@ -201,7 +201,7 @@ impl Router<'_> {
         for (matching, place) in moved(matching.clone(), &effect.moves, self.line, ledger) {
             let (mut action, mut set) = (action.clone(), set.clone());
             match &mut action {
-                Action::Pool(_) | Action::Split(_) => place.put(None, &mut set),
+                Action::Pool(_) | Action::Split(_) => place.put(None, true, &mut set),
                 Action::Redirect(to) => self.redirect_from(&place, to, ledger),
                 Action::Respond(_) => {}
             }
