@@ -505,3 +505,30 @@ fn a_location_outside_of_a_server_must_be_decided() {
     let part = convert("part.conf", "location /a { return 403; }\n", Some(From::Nginx), &NoFiles).expect("it is named");
     assert_eq!((part.report.forgotten, part.report.decide.len()), (0, 1), "{}", part.report.to_text());
 }
+
+#[test]
+fn a_text_of_nginx_has_the_type_of_the_path_of_its_page() {
+    let page = |more: &str, path: &str| {
+        nginx(&format!(
+            "{more} location / {{ internal; return 403 no; }} location ~ /sub/ {{ error_page 404 {path}; }}"
+        ))
+    };
+    has(&page("", "/m.html"), "respond = { status = 403, body = \"no\", type = \"text/html\" }");
+    has(&page("types { a/b c; }", "/m.c"), "type = \"a/b\"");
+    has(&page("types { a/b c; }", "/m.html"), "respond = { status = 403, body = \"no\" }");
+}
+
+#[test]
+fn a_table_with_expressions_leaves_no_groups_of_the_location() {
+    let asked = |rules: &str| {
+        let inner = format!("location ~ ^/(a|b)$ {{ {rules} proxy_pass http://10.0.0.1/r/$1; }}");
+        let map = "map $n $m { one 1; } map $uri $n { ~*x one; }";
+        converted(&format!("http {{ {map} server {{ listen 80; {inner} }} }}"))
+    };
+    has(&asked(""), "{1}");
+    for rules in ["if ($m) { }", "set $x $m;", "set $x a$n; if ($x = a1) { }", "if ($n = one) { }"] {
+        let converted = asked(rules);
+        assert!(!converted.toml.contains("{1}"), "{rules}: {}", converted.toml);
+        changes(&converted.report, "${1}");
+    }
+}

@@ -7,7 +7,7 @@ use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, Maps, escape, name_of};
 use evenkeel_config::plan::Map;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Value of a row that is empty in NGINX, in a map that only conditions read.
 const EMPTY: &str = "(empty)";
@@ -85,10 +85,18 @@ impl Tables {
         tables
     }
 
-    /// True if a text is a variable whose table has expressions with groups.
-    pub fn has_groups(&self, text: &str) -> bool {
-        let source = variable::only(text).and_then(|name| self.sources.get(name));
-        source.is_some_and(|source| source.rows.iter().any(|(key, _)| key.starts_with('~') && key.contains('(')))
+    /// True if a text has a variable whose table has expressions, or whose table reads that of such a table.
+    pub fn has_expressions(&self, text: &str) -> bool {
+        let (mut open, mut seen) = (variable::names(text).collect::<Vec<&str>>(), BTreeSet::new());
+        while let Some(name) = open.pop() {
+            let Some(source) = self.sources.get(name).filter(|_| seen.insert(name)) else { continue };
+            if source.rows.iter().any(|(key, _)| key.starts_with('~')) {
+                return true;
+            }
+            open.extend(variable::names(&source.from));
+            open.extend(source.rows.iter().flat_map(|(_, value)| variable::names(value)));
+        }
+        false
     }
 
     /// Name of the map for a variable of a table, for conditions; `None` if no table gives the variable.

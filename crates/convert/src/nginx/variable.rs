@@ -60,6 +60,9 @@ impl Scope {
     /// The scope behind `set $NAME VALUE`.
     pub fn set(&mut self, name: &str, value: &str) {
         let value = self.expanded(value);
+        if self.tables.has_expressions(&value) {
+            self.groups = 0;
+        }
         self.set.insert(name.to_string(), value);
     }
 
@@ -139,6 +142,11 @@ fn name(text: &str) -> (&str, &str) {
     }
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     text.split_at(end)
+}
+
+/// Names of the variables of a text.
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('$').skip(1).map(|rest| name(rest).0).filter(|name| !name.is_empty())
 }
 
 /// A variable of NGINX as evenkeel writes it.

@@ -35,7 +35,8 @@ pub(in crate::nginx) fn read(
         return Ok(Action::respond(status));
     }
     let mut response: Draft<Respond> = Draft::one(key!("status"), status).with(key!("body"), text);
-    let content = single(levels, "default_type").map_or("text/plain", |d| d.word(1));
+    let content = scope.uri.iter().flatten().find_map(|path| type_of(path, levels));
+    let content = content.unwrap_or_else(|| single(levels, "default_type").map_or("text/plain", |d| d.word(1)));
     let charset = single(levels, "charset").map(|d| d.word(1)).filter(|charset| *charset != "off");
     match (content, charset) {
         ("text/plain", None | Some("utf-8")) => {}
@@ -43,6 +44,18 @@ pub(in crate::nginx) fn read(
         (content, Some(charset)) => drop(response.put(key!("type"), format!("{content}; charset={charset}"))),
     }
     Ok(Action::Respond(response))
+}
+
+/// Type of a file with this path, by the part behind its last dot.
+fn type_of<'d>(path: &str, levels: &[&'d [Directive]]) -> Option<&'d str> {
+    let (_, end) = path.rsplit('/').next()?.rsplit_once('.')?;
+    let is = |word: &str| word.eq_ignore_ascii_case(end);
+    match single(levels, "types") {
+        Some(types) => types.inner().iter().find(|row| row.from(1).iter().any(|word| is(word))).map(Directive::name),
+        None => [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")]
+            .iter()
+            .find_map(|(own, content)| is(own).then_some(*content)),
+    }
 }
 
 /// A redirect to a URL or path with variables.

@@ -150,9 +150,13 @@ fn page<'d>(
     if is_refused {
         return Err("the location with its page may refuse requests, too".into());
     }
-    let name = routes.page(|routes| routes.location(location, State::of_page(scope.clone())));
-    let name = name.ok_or("the location with its page is not one route")?;
     let is_named = target.starts_with('@');
+    let mut state = State::of_page(scope.clone());
+    if !is_named {
+        state.scope.uri = Some(Some(target.to_string()));
+    }
+    let name = routes.page(|routes| routes.location(location, state));
+    let name = name.ok_or("the location with its page is not one route")?;
     // A redirect keeps its status, and names the path of the request.
     let redirects = routes.pages.iter().any(|page| page.name == name && matches!(page.action, Action::Redirect(_)));
     if redirects && !is_named {

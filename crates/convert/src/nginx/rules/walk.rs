@@ -27,8 +27,8 @@ const VERIFIED: [&str; 6] = ["$ssl_client_", "$secure_link", "$jwt_", "$auth_", 
 /// that matches its own, which no route has.
 fn after_if(directive: &Directive, scope: &Scope) -> usize {
     let groups_before = scope.groups;
-    // A map whose expression matches leaves the groups of that.
-    if scope.tables.has_groups(directive.word(1).trim_start_matches('(').trim_end_matches(')')) {
+    // A map whose expression matches leaves the groups of that, or none.
+    if asks_table(directive, scope) {
         return 0;
     }
     let operator = directive.word(2);
@@ -39,6 +39,11 @@ fn after_if(directive: &Directive, scope: &Scope) -> usize {
         true if may_match && groups(directive.word(3)) > 1 => 0,
         true => groups_before.min(1),
     }
+}
+
+/// True if the condition of an `if` reads a table with expressions.
+fn asks_table(directive: &Directive, scope: &Scope) -> bool {
+    directive.from(1).iter().any(|word| scope.tables.has_expressions(&scope.expanded(word)))
 }
 
 /// The state behind a `rewrite` whose expression does not match.
@@ -213,6 +218,7 @@ impl<'d> Routes<'_, 'd> {
         match directive.word(2) {
             // The condition has the groups, and no route has the condition.
             operator if operator.starts_with('~') => inside.scope.groups = 0,
+            _ if asks_table(directive, &state.scope) => inside.scope.groups = 0,
             operator if operator.starts_with("!~") => inside.scope.groups = inside.scope.groups.min(1),
             _ => {}
         }
