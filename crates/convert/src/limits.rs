@@ -1,8 +1,8 @@
 //! Times and weights within the bounds of evenkeel's keys: times of 0 and beyond them are written as the nearest that is
-//! allowed, and weights keep their shares.
+//! allowed, and weights keep their shares. Limits of requests that several routes share.
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{Draft, Endpoint, Value, duration};
+use crate::model::{Draft, Endpoint, RouteKeys, Target, Value, duration};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::tables::Kind;
 
@@ -56,6 +56,30 @@ pub(crate) fn fit_endpoints(endpoints: &mut [Endpoint], line: Line, ledger: &mut
     fit_weights(&mut weights, ENDPOINT_MAX, line, ledger);
     let changed = endpoints.iter_mut().zip(before.iter().zip(weights)).filter(|(_, (before, now))| *before != now);
     changed.for_each(|(endpoint, (_, now))| drop(endpoint.set.put(key!("weight"), now)));
+}
+
+/// Writes limits that a single route names into that route.
+pub(crate) fn unshare(target: &mut Target) {
+    let is_named = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
+    let of = |set: &RouteKeys| match set.get(key!("limits")) {
+        Some(Value::List(limits)) => limits.clone(),
+        _ => Vec::new(),
+    };
+    for (name, limit) in std::mem::take(&mut target.limits) {
+        let mut users: Vec<&mut RouteKeys> = target.routes.iter_mut().map(|route| &mut route.set).collect();
+        users.retain(|set| of(set).iter().any(|value| is_named(value, &name)));
+        match &mut users[..] {
+            [] => {}
+            [only] => {
+                let all = of(only)
+                    .into_iter()
+                    .map(|value| if is_named(&value, &name) { limit.clone().into() } else { value });
+                let all: Vec<Value> = all.collect();
+                only.put(key!("limits"), all);
+            }
+            _ => target.limits.push((name, limit)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -89,3 +89,27 @@ fn ports_of_servers_and_listeners_are_written_out() {
         assert!(!none.toml.contains("listener") && !none.report.decide.is_empty(), "{own}: {}", none.toml);
     }
 }
+
+#[test]
+fn fields_of_an_answer_behind_a_password_are_named() {
+    let auth = " http-request auth unless { http_auth(u) }\n http-request return status 404 hdr X-Why no";
+    let text = format!("userlist u\n user a insecure-password b\nfrontend f\n mode http\n bind :80\n{auth}\n");
+    changes(&converted(&text).report, "a password before it refuses get its fields");
+}
+
+#[test]
+fn a_backend_does_not_replace_the_key_that_its_frontend_counts() {
+    let table = " stick-table type string len 32 size 1m expire 1h store http_req_rate(10s)";
+    let counted = |front: &str, back: &str| {
+        haproxy(
+            &format!("{table}\n http-request track-sc0 {front}\n use_backend a"),
+            &format!("{table}\n {back}\n http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 20 }}"),
+        )
+    };
+    let closed = "pool = \"a\"\naccess = { deny";
+    let of_front = counted("hdr(X-Key)", "");
+    has(&of_front, "key = \"header:X-Key\"");
+    has(&counted("hdr(X-Key) if { path /x }", ""), closed);
+    has(&counted("hdr(X-Key)", "http-request track-sc0 hdr(host)"), closed);
+    has(&counted("hdr(X-Key) table in", "http-request track-sc0 hdr(X-Key) table in"), "key = \"header:X-Key\"");
+}

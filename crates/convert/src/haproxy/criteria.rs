@@ -93,8 +93,10 @@ pub(super) struct FieldTest {
 pub(super) struct Rate {
     /// Counter, such as `http_req_rate` or `conn_cur`.
     pub counter: String,
-    /// Number of the tracker, or the table that is named.
+    /// Number of the tracker; `None` for a counter of the client's address.
     pub tracker: Option<String>,
+    /// Table that is named.
+    pub table: Option<String>,
     /// Largest number that is still allowed.
     pub most: u64,
 }
@@ -502,12 +504,18 @@ fn rate(fetch: &Fetch<'_>) -> Result<Expr, String> {
         _ => return Err(format!("a counter is compared by `{operator}`")),
     };
     let name = fetch.name;
-    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let tracker = name.starts_with("sc").then(|| digits.chars().take_while(char::is_ascii_digit).collect::<String>());
-    let tracker = tracker.filter(|t| !t.is_empty()).or_else(|| fetch.argument.map(str::to_string));
+    // `sc0_http_req_rate(TABLE)`, `sc_http_req_rate(0,TABLE)`, `src_http_req_rate(TABLE)`
+    let number = name.strip_prefix("sc").and_then(|rest| rest.split_once('_')).map(|(number, _)| number);
+    let mut arguments = fetch.argument.into_iter().flat_map(|argument| argument.split(',')).map(str::trim);
+    let tracker = match number {
+        Some("") => Some(arguments.next().unwrap_or_default().to_string()),
+        Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => Some(number.to_string()),
+        _ => None,
+    };
+    let table = arguments.next().map(str::to_string);
     let known = ["http_req_rate", "conn_cur", "conn_rate", "http_err_rate"];
     match known.iter().find(|counter| name.contains(*counter)) {
-        Some(counter) => Ok(Atom::Rate(Rate { counter: counter.to_string(), tracker, most }).into()),
+        Some(counter) => Ok(Atom::Rate(Rate { counter: counter.to_string(), tracker, table, most }).into()),
         None => Err(format!("the counter `{name}` is not available")),
     }
 }

@@ -119,6 +119,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
             ledger.changes(proxy.section.line, reason, "write a listener and a [[route]] for it");
         }
     }
+    crate::limits::unshare(&mut target);
     let maps = maps.used_in(|| target.clone().into_toml());
     target.maps = maps;
     target
@@ -358,7 +359,11 @@ impl Proxy<'_> {
             shared,
             own_pool: own.then(|| name_of(&self.section.name)),
         };
+        let mut counted = rules.counted.clone();
         let (mut listeners, mut routes) = front.read(rules, &mut target.pools, ledger);
+        counted.extend(front.rules_of.values().flat_map(|rules| rules.counted.clone()));
+        counted.retain(|name, _| target.limits.iter().all(|(other, _)| other != name));
+        target.limits.extend(counted);
         read.extend(front.rules_of.into_keys());
         if listeners.is_empty() {
             return ledger.decide(

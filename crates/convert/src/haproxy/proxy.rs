@@ -2,8 +2,9 @@
 
 use super::acl::Acls;
 use super::lexer::{Item, Section};
+use super::logic::Expr;
 use super::pages::Groups;
-use super::rules::{Caches, Rules, Scope, StickTables, User, read, trackers, unused};
+use super::rules::{Caches, Rules, Scope, StickTables, Tracker, User, read, trackers, unused};
 use super::samples::Context;
 use super::state::State;
 use crate::ledger::Ledger;
@@ -79,6 +80,7 @@ impl Proxy<'_> {
 
     pub fn rules(&self, world: &World<'_>, state: State, ledger: &mut Ledger) -> Rules {
         let context = self.context(world.maps, world.files);
+        let is_of_all = |tracker: &Tracker| tracker.on == Expr::Const(true);
         let mut scope = Scope {
             items: &self.items,
             section: &self.section.name,
@@ -89,11 +91,13 @@ impl Proxy<'_> {
             tables: world.tables,
             userlists: world.userlists,
             caches: world.caches,
-            trackers: BTreeMap::new(),
+            // Conditions of frontends are on requests as they were there.
+            trackers: state.trackers.clone().into_iter().map(|(number, one)| (number, one.filter(is_of_all))).collect(),
         };
         let items: Vec<&Item> = self.items.iter().copied().filter(|item| !self.is_tcp || !is_of_http(item)).collect();
         trackers(&items, &mut scope, ledger);
-        let rules = read(&items, &scope, state, ledger);
+        let mut rules = read(&items, &scope, state, ledger);
+        rules.state.trackers = scope.trackers;
         unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);

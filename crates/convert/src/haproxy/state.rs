@@ -4,6 +4,7 @@
 use super::acl::{fits, is_of_field};
 use super::criteria::Atom;
 use super::logic::Expr;
+use super::rules::Trackers;
 use crate::model::{Cond, Draft, Key, Maps, Test};
 use evenkeel_config::plan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +74,8 @@ pub(super) struct State {
     pub has_scripts: bool,
     /// Variables that rules of backends set, which rules on responses of frontends read.
     pub set_behind: BTreeSet<String>,
+    /// Counted keys of the frontend, by the number behind `track-sc`. Backends do not replace them.
+    pub trackers: Trackers,
     /// True if the frontend keeps the line of the request for its rules and its log.
     pub captures: bool,
 }
@@ -93,6 +96,7 @@ impl Default for State {
             has_status: false,
             has_scripts: false,
             set_behind: BTreeSet::new(),
+            trackers: Trackers::new(),
             captures: true,
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
     underscores(&mut world);
-    filters::unshare(&mut world.target);
+    crate::limits::unshare(&mut world.target);
     leftovers(&all, &mut world);
     world.target
 }

@@ -148,7 +148,7 @@ fn attempt(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> O
     if there.listens.is_empty() {
         return Once::Invalid("it listens nowhere".into());
     }
-    let original = match Original::start(grammar.from, &there.text, dir_there.path(), &there.listens) {
+    let mut original = match Original::start(grammar.from, &there.text, dir_there.path(), &there.listens) {
         Ok(original) => original,
         Err(why) => return Once::Invalid(why),
     };
@@ -179,6 +179,9 @@ fn attempt(grammar: &Grammar, text: &str, seed: u64, endpoints: &Endpoints) -> O
             Side { answer, seen: endpoints.take(id) }.normal(&placed.listens)
         });
         let [mut there, mut here] = sides;
+        if there.answer.is_err() && original.has_ended() {
+            return Once::Invalid("it ends by a request".into());
+        }
         // Before differences are taken away, which could hide it.
         let opened = is_opened(&there, &here) && !is_served_without_question(&ask, there_at, id, endpoints);
         (grammar.settle)(&ask, &mut there, &mut here);

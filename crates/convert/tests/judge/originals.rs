@@ -64,6 +64,19 @@ impl Original {
         }
         Ok(Original(Some(child)))
     }
+
+    /// True if the program has ended by itself, or does so in a moment.
+    pub fn has_ended(&mut self) -> bool {
+        let begun = Instant::now();
+        let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        while begun.elapsed() < Duration::from_millis(200) {
+            if self.0.as_mut().is_none_or(ended) {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
 }
 
 impl Drop for Original {

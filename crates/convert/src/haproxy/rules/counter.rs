@@ -6,7 +6,7 @@ use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::Expr;
 use crate::haproxy::state::State;
 use crate::ledger::Ledger;
-use crate::model::{Action, Apart, Cond, Draft, Key, Match, Test, Value};
+use crate::model::{Action, Apart, Cond, Draft, Key, Match, Test, Value, name_of};
 use evenkeel_config::plan::Limit;
 
 /// A denial by a counter as a limit.
@@ -19,19 +19,15 @@ pub(crate) fn limit(
     rules: &mut Rules,
     ledger: &mut Ledger,
 ) {
-    let (tracker, table) = scope.tracker(rate);
-    let period = scope.tables.get(&table).and_then(|(_, counters)| counters.get(&rate.counter)).copied();
-    if let Some((line, _)) = scope.tables.get(&table) {
-        ledger.carried(*line);
-    }
-    let Some(tracker) = tracker else {
+    let Some(tracker) = scope.tracker(rate) else {
         return close(item, "the counter is not of a key that is tracked", matching, rules, ledger);
     };
-    let Some(tracked) = tracked(&tracker, matching, scope, &rules.state) else {
+    let period = scope.tables.get(&tracker.table).and_then(|(_, counters)| counters.get(&rate.counter)).copied();
+    let Some(tracked) = tracked(tracker, matching, scope, &rules.state) else {
         return close(item, "the condition of what it counts cannot be written", matching, rules, ledger);
     };
     let is_everywhere = tracked.iter().any(|matching| matching.conds.is_empty());
-    let key = tracker.key;
+    let key = tracker.key.as_str();
     if rate.most == 0 && rate.counter != "http_err_rate" {
         // The request itself counts.
         return tracked
@@ -74,8 +70,11 @@ pub(crate) fn limit(
         return;
     }
     let limit = Draft::<Limit>::one(key!("requests"), rate_text(most, period));
-    let limit = limit.with(key!("burst"), most).with(key!("key"), kept);
-    let set = Draft::one(key!("limits"), Value::List(vec![limit.into()]));
+    let limit = limit.with(key!("burst"), most).with(key!("key"), kept.as_str());
+    // All routes that ask for the counter share it.
+    let name = name_of(&format!("{}-{}-{most}", tracker.table, kept.replace(':', "-")));
+    rules.counted.insert(name.clone(), limit);
+    let set = Draft::one(key!("limits"), Value::List(vec![name.into()]));
     for matching in tracked {
         rules.filters.push(Filter::new(item.line, matching, set.clone(), rules));
     }

@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, Entries, Match, RouteKeys};
 use crate::protection;
 use crate::report::OPEN;
-use evenkeel_config::plan::Listener;
+use evenkeel_config::plan::{Limit, Listener};
 use std::collections::BTreeMap;
 
 /// Rules of a section, sorted by their effect; each list in the order of the file.
@@ -26,6 +26,8 @@ pub(crate) struct Rules {
     pub addresses: Vec<AddressRule>,
     /// Keys under `limits` that the listener gets.
     pub limits: Draft<Listener>,
+    /// Limits of requests by the names that routes have for them.
+    pub counted: BTreeMap<String, Draft<Limit>>,
     /// Changes of the fields of responses of endpoints, with the line of each.
     pub responses: Vec<(Line, Entries)>,
     /// Changes that the rules have made at their end.
@@ -85,12 +87,15 @@ pub(crate) struct User {
 }
 
 /// Key, table and condition of a `track-sc`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tracker {
     pub key: String,
     pub table: String,
     pub on: Expr,
 }
+
+/// Counted keys, by the number behind `track-sc`; `None` for a number that stands for several.
+pub(crate) type Trackers = BTreeMap<String, Option<Tracker>>;
 
 /// Everything that rules of a section refer to.
 pub(crate) struct Scope<'s> {
@@ -107,21 +112,22 @@ pub(crate) struct Scope<'s> {
     pub userlists: &'s BTreeMap<String, Vec<User>>,
     /// Sections `cache`.
     pub caches: &'s Caches,
-    /// Counted keys, by the number behind `track-sc`.
-    pub trackers: BTreeMap<String, Tracker>,
+    pub trackers: Trackers,
 }
 
 impl Scope<'_> {
-    pub fn tracker(&self, rate: &Rate) -> (Option<Tracker>, String) {
-        let number = rate.tracker.clone().unwrap_or_else(|| "0".to_string());
-        match self.trackers.get(&number) {
-            Some(tracker) => (Some(tracker.clone()), tracker.table.clone()),
-            // `src_http_req_rate(TABLE)` names the table itself.
-            None if self.tables.contains_key(&number) => {
-                let tracker = Tracker { key: "src".to_string(), table: number.clone(), on: Expr::Const(true) };
-                (Some(tracker), number)
+    /// The tracker of a counter, if rules of the section count in the table that it asks.
+    pub fn tracker(&self, rate: &Rate) -> Option<&Tracker> {
+        let is_asked = |table: &str, tracker: &&Tracker| tracker.table == table;
+        match &rate.tracker {
+            Some(number) => {
+                let tracker = self.trackers.get(number)?.as_ref()?;
+                Some(tracker).filter(|tracker| rate.table.as_ref().is_none_or(|table| is_asked(table, tracker)))
             }
-            None => (None, self.section.to_string()),
+            None => {
+                let table = rate.table.as_deref().unwrap_or(self.section);
+                self.trackers.values().flatten().find(|tracker| tracker.key == "src" && is_asked(table, tracker))
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ mod sample;
 pub(super) use address::{AddressRule, Verdict, verdict};
 pub(super) use bandwidth::{is_filter, unused};
 pub(super) use caching::{Caches, section as cache_section};
-pub(super) use effect::{Edit, Filter, Rules, Scope, StickTables, Tracker, User};
+pub(super) use effect::{Edit, Filter, Rules, Scope, StickTables, Tracker, Trackers, User};
 pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
@@ -49,7 +49,14 @@ pub(super) fn trackers(items: &[&Item], scope: &mut Scope<'_>, ledger: &mut Ledg
         }
         let split = item.words.iter().position(|word| word == "if" || word == "unless").unwrap_or(item.words.len());
         let on = condition(item.from(split), scope.acls, scope.context);
-        scope.trackers.insert(number, Tracker { key: item.word(at + 1).to_string(), table, on });
+        let tracker = Tracker { key: item.word(at + 1).to_string(), table, on };
+        let known = scope.trackers.entry(number).or_insert_with(|| Some(tracker.clone()));
+        match known {
+            Some(known) if known.key == tracker.key && known.table == tracker.table => {
+                known.on = known.on.clone().or(tracker.on);
+            }
+            known => *known = None,
+        }
         ledger.carried(item.line);
     }
 }
@@ -375,9 +382,10 @@ fn request(
         },
         "return" => match redirect::respond(&words[1..], 200, scope, &rules.state) {
             Ok((action, fields)) => {
-                let is_listed = !rules.addresses.is_empty() || rules.filters.iter().any(|f| f.set.has(key!("access")));
-                if is_listed && fields.has(key!("response_headers")) {
-                    let reason = "clients that an address list before it refuses get its fields, too";
+                let guards = |f: &Filter| f.set.has(key!("access")) || f.set.has(key!("basic_auth"));
+                let is_guarded = !rules.addresses.is_empty() || rules.filters.iter().any(guards);
+                if is_guarded && fields.has(key!("response_headers")) {
+                    let reason = "clients that an address list or a password before it refuses get its fields, too";
                     ledger.changes(item.line, reason, "nothing, unless the fields are secret");
                 }
                 finals(item, &conjs, action, fields, scope, rules, ledger);

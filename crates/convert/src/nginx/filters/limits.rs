@@ -1,6 +1,6 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
-use crate::model::{Draft, RouteKeys, Target, Value, name_of};
+use crate::model::{Draft, RouteKeys, Value, name_of};
 use crate::nginx::lexer::Directive;
 use crate::nginx::variable::{self, Scope};
 use crate::nginx::world::{World, Zone, group, single};
@@ -92,30 +92,6 @@ fn shared(of: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
         }
     }
     base
-}
-
-/// Writes limits that a single route names into that route.
-pub(in crate::nginx) fn unshare(target: &mut Target) {
-    let is_named = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);
-    let of = |set: &RouteKeys| match set.get(key!("limits")) {
-        Some(Value::List(limits)) => limits.clone(),
-        _ => Vec::new(),
-    };
-    for (name, limit) in std::mem::take(&mut target.limits) {
-        let mut users: Vec<&mut RouteKeys> = target.routes.iter_mut().map(|route| &mut route.set).collect();
-        users.retain(|set| of(set).iter().any(|value| is_named(value, &name)));
-        match &mut users[..] {
-            [] => {}
-            [only] => {
-                let all = of(only)
-                    .into_iter()
-                    .map(|value| if is_named(&value, &name) { limit.clone().into() } else { value });
-                let all: Vec<Value> = all.collect();
-                only.put(key!("limits"), all);
-            }
-            _ => target.limits.push((name, limit)),
-        }
-    }
 }
 
 fn status(levels: &[&[Directive]], name: &str, of: &Directive, world: &mut World<'_>) {

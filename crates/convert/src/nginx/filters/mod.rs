@@ -10,7 +10,6 @@ mod services;
 
 pub(super) use access::may_refuse;
 pub(super) use cache::NAMES as OF_CACHE;
-pub(super) use limits::unshare;
 pub(super) use services::asked;
 
 use crate::ledger::Line;
