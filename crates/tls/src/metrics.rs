@@ -1,4 +1,4 @@
-//! Metrics of certificates: their expiry, and counts of reloads.
+//! Metrics of certificates: their expiry, counts of reloads, and sessions with early data.
 
 use crate::store::{Shown, Store};
 use prometheus_client::collector::Collector;
@@ -38,6 +38,21 @@ impl Collector for Metrics {
         for ((listener, name), at) in self.0.next_updates() {
             let labels = [("listener", &*listener), ("name", &*name)];
             ConstGauge::new(at).encode(family.encode_family(&labels)?)?;
+        }
+        let (name, help) = ("evenkeel_http3_sessions", "Sessions that clients may resume with early data over HTTP/3");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (listener, sessions) in self.0.sessions() {
+            let kept = i64::try_from(sessions.len()).unwrap_or(i64::MAX);
+            ConstGauge::new(kept).encode(family.encode_family(&[("listener", &*listener)])?)?;
+        }
+        let (name, help) = (
+            "evenkeel_http3_early_data_refused",
+            "Early data refused because its session was used before or is not known",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (listener, sessions) in self.0.sessions() {
+            let counter = ConstCounter::new(sessions.refused());
+            counter.encode(family.encode_family(&[("listener", &*listener)])?)?;
         }
         let (name, help) = ("evenkeel_certificate_reloads", "Changed TLS files, by result");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

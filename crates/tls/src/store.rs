@@ -7,6 +7,7 @@ use crate::endpoints;
 use crate::inspect::{SOON, day, now};
 use crate::ocsp::Staple;
 use crate::pair::FileError;
+use crate::sessions::Sessions;
 use evenkeel_config::plan::{ListenerTls, PoolTls};
 use evenkeel_config::{Plan, Subject};
 use rustls::server::ProducesTickets;
@@ -108,6 +109,8 @@ pub struct Shown {
     pub(crate) expiries: RwLock<HashMap<Arc<str>, Vec<Expiry>>>,
     /// OCSP responses, by listener.
     staples: RwLock<HashMap<Arc<str>, Vec<Arc<Staple>>>>,
+    /// Sessions of listeners that accept early data.
+    sessions: RwLock<BTreeMap<Arc<str>, Arc<Sessions>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
     /// Times of the last warnings about certificates that expire soon, in seconds since 1970, by listener, name and
@@ -136,6 +139,11 @@ impl Shown {
     /// OCSP responses of a listener.
     fn staples(&self, listener: &str) -> Vec<Arc<Staple>> {
         self.staples.read().unwrap_or_else(PoisonError::into_inner).get(listener).cloned().unwrap_or_default()
+    }
+
+    /// Sessions of listeners that accept early data.
+    pub fn sessions(&self) -> BTreeMap<Arc<str>, Arc<Sessions>> {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Certificates of all listeners, each with the name of its listener.
@@ -217,6 +225,11 @@ impl Store {
         }
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
         *self.shown.staples.write().unwrap_or_else(PoisonError::into_inner) = staples;
+        let (mut before, mut sessions) = (self.shown.sessions(), BTreeMap::new());
+        for listener in plan.listeners.iter().filter(|listener| listener.http3.is_some_and(|http3| http3.early_data)) {
+            sessions.insert(listener.name.clone(), before.remove(&listener.name).unwrap_or_default());
+        }
+        *self.shown.sessions.write().unwrap_or_else(PoisonError::into_inner) = sessions;
         self.shown.warn(now());
         Ok(store)
     }

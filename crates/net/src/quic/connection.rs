@@ -1,6 +1,6 @@
 //! A connection: driven by its [endpoint](super::endpoint), and used by the tasks of its streams.
 
-use crate::tls::Info;
+use super::tls::Shaken;
 use bytes::Bytes;
 use quinn_proto::{ConnectionHandle, Dir, ReadError, ReadableError, StreamId, VarInt, WriteError, Written};
 use std::cell::{Cell, RefCell};
@@ -223,10 +223,15 @@ impl Connection {
         self.proto.borrow().local_ip()
     }
 
-    /// Parameters of the TLS session, once the handshake is complete.
-    pub fn tls(&self) -> Option<Info> {
+    /// Parameters of the TLS session, once the handshake is complete or early data is accepted.
+    pub fn tls(&self) -> Option<Shaken> {
         let data = self.proto.borrow().crypto_session().handshake_data()?;
-        data.downcast().ok().map(|info| *info)
+        data.downcast().ok().map(|shaken| *shaken)
+    }
+
+    /// True if early data of the client was accepted.
+    pub fn has_early_data(&self) -> bool {
+        self.proto.borrow().has_0rtt()
     }
 }
 

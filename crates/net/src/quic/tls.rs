@@ -12,6 +12,7 @@ use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite, Version};
 use std::any::Any;
 use std::io::Cursor;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Application protocol of HTTP/3.
 pub const H3: &[u8] = b"h3";
@@ -36,6 +37,15 @@ pub struct Tls {
     around: Option<MakeAround>,
     /// Texts that are built once for a connection, within its [`Around`].
     note: fn(&Info) -> Note,
+    /// True once the client has proven its address with its first packet, for a client that may send early data.
+    is_proven: Option<Arc<AtomicBool>>,
+}
+
+/// Parameters of a session, once they are known: with a session that resumes, before the handshake is complete.
+pub struct Shaken {
+    pub info: Info,
+    /// True if requests in early data may be answered: an access list must not see an address that could be forged.
+    pub is_proven: bool,
 }
 
 impl Tls {
@@ -44,13 +54,24 @@ impl Tls {
     pub fn of(config: &rustls::ServerConfig, around: Option<MakeAround>, note: fn(&Info) -> Note) -> Option<Arc<Tls>> {
         let mut config = config.clone();
         config.alpn_protocols = vec![H3.to_vec()];
-        config.max_early_data_size = 0;
         let config = Arc::new(config);
         let mut suites = config.crypto_provider().cipher_suites.iter();
         let suite =
             suites.find(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256)?.tls13()?.quic_suite()?;
         let initial = Arc::new(QuicServerConfig::with_initial(config.clone(), suite).ok()?);
-        Some(Arc::new(Tls { config, initial, suite, around, note }))
+        Some(Arc::new(Tls { config, initial, suite, around, note, is_proven: None }))
+    }
+
+    pub fn config(&self) -> &rustls::ServerConfig {
+        &self.config
+    }
+
+    /// Settings with another configuration, for a client that may send early data. `is_proven` is set during the
+    /// handshake.
+    pub fn with_early_data(&self, config: rustls::ServerConfig, is_proven: Arc<AtomicBool>) -> Arc<Tls> {
+        let Tls { initial, suite, around, note, .. } = self;
+        let (config, is_proven) = (Arc::new(config), Some(is_proven));
+        Arc::new(Tls { config, initial: initial.clone(), suite: *suite, around: *around, note: *note, is_proven })
     }
 }
 
@@ -99,9 +120,9 @@ impl Session for Handshake {
         pairs(keys)
     }
 
-    /// The [`Info`] of the handshake, once it is complete.
+    /// The session, as [`Shaken`], once the handshake is complete or early data is accepted.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        if self.inner.is_handshaking() {
+        if self.inner.is_handshaking() && (self.tls.is_proven.is_none() || self.inner.zero_rtt_keys().is_none()) {
             return None;
         }
         let mut info = Info::new(&self.inner, self.inner.server_name());
@@ -112,7 +133,8 @@ impl Session for Handshake {
             None => noted = note(&info),
         }
         info.note = noted;
-        Some(Box::new(info))
+        let is_proven = self.tls.is_proven.as_ref().is_some_and(|is_proven| is_proven.load(Relaxed));
+        Some(Box::new(Shaken { info, is_proven }))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {

@@ -2,6 +2,7 @@
 //! many may run at once.
 
 use evenkeel_config::plan;
+use evenkeel_tls::sessions::Sessions;
 use rustls::ServerConfig;
 use std::fmt;
 use std::sync::Arc;
@@ -18,12 +19,14 @@ pub struct ListenerTls {
     current: Arc<Current>,
     /// The listener's `tls` section.
     pub plan: plan::ListenerTls,
+    /// Sessions for early data, if the listener accepts it.
+    pub sessions: Option<Arc<Sessions>>,
 }
 
 impl ListenerTls {
     /// Creates the TLS settings. `current` is called for each handshake.
     pub fn new(current: Arc<Current>, plan: plan::ListenerTls) -> ListenerTls {
-        ListenerTls { current, plan }
+        ListenerTls { current, plan, sessions: None }
     }
 
     /// Limit per worker on clients with an incomplete ClientHello.

@@ -263,7 +263,14 @@ pub struct Http3Stats {
     pub packets_sent: Counter,
     /// Packets among these that were lost.
     pub packets_lost: Counter,
+    /// Connections whose early data was accepted.
+    pub early_data: Counter,
+    /// Requests in early data, by whether they were answered before the handshake was complete ([`EARLY`]).
+    pub early_requests: [Counter; EARLY.len()],
 }
+
+/// Requests in early data: answered at once, or after the handshake.
+pub const EARLY: [&str; 2] = ["answered", "waited"];
 
 /// Counters by HTTP/3 error code; the last is for codes without a name.
 pub type ByH3Code = [Counter; H3_CODES.len()];

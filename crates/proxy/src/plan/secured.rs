@@ -32,9 +32,11 @@ impl Secured {
         next.listeners.extend(self.listeners.iter().filter(|(n, _)| is_given(n)).map(|(n, l)| (n.clone(), l.clone())));
         let is_given = |name: &Arc<str>| self.store.pools().all(|(other, ..)| other != name);
         next.pools.extend(self.pools.iter().filter(|(n, _)| is_given(n)).map(|(n, p)| (n.clone(), p.clone())));
+        let mut sessions = next.store.shown().sessions();
         for (name, settings, current) in next.store.listeners() {
             let current = current.clone();
-            let tls = ListenerTls::new(Arc::new(move || current.get()), settings.clone());
+            let mut tls = ListenerTls::new(Arc::new(move || current.get()), settings.clone());
+            tls.sessions = sessions.remove(name);
             next.listeners.insert(name.clone(), tls);
         }
         for (name, settings, current) in next.store.pools() {

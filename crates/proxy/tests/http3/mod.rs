@@ -4,6 +4,7 @@
 mod attackers;
 mod connections;
 mod drains;
+mod early_data;
 mod ends;
 mod errors;
 mod figures;

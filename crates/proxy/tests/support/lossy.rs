@@ -23,6 +23,8 @@ struct Shared {
     reordered: AtomicU64,
     to_server: AtomicU64,
     to_client: AtomicU64,
+    /// Datagrams of the client, if they are recorded.
+    recorded: std::sync::Mutex<Option<Vec<Vec<u8>>>>,
 }
 
 /// Random numbers of a seed (splitmix64).
@@ -41,8 +43,13 @@ impl Random {
 impl Lossy {
     /// Relays to `server`. Of a thousand datagrams in each direction, loses `lost` and sends `late` behind the next one.
     pub fn start(server: SocketAddr, seed: u64, lost: u64, late: u64) -> Lossy {
+        Lossy::start_from([127, 0, 0, 1], server, seed, lost, late)
+    }
+
+    /// Like [`start`](Self::start), with another address that the server sees.
+    pub fn start_from(from: [u8; 4], server: SocketAddr, seed: u64, lost: u64, late: u64) -> Lossy {
         let inner = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        let outer = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let outer = UdpSocket::bind(SocketAddr::from((from, 0))).expect("a free port");
         outer.connect(server).expect("an address");
         let addr = inner.local_addr().expect("it is bound");
         for socket in [&inner, &outer] {
@@ -73,6 +80,10 @@ impl Lossy {
                     passed.fetch_add(1, SeqCst);
                     if is_up {
                         *client.lock().expect("no panic") = Some(source);
+                        let mut recorded = shared.recorded.lock().expect("no panic");
+                        if let Some(recorded) = recorded.as_mut() {
+                            recorded.push(bytes[..len].to_vec());
+                        }
                     } else if shared.is_mute.load(SeqCst) {
                         continue;
                     }
@@ -97,9 +108,24 @@ impl Lossy {
         [self.shared.lost.load(SeqCst), self.shared.reordered.load(SeqCst)]
     }
 
+    /// Records datagrams of the client from now on.
+    pub fn record(&self) {
+        *self.shared.recorded.lock().expect("no panic") = Some(Vec::new());
+    }
+
+    /// Datagrams that were recorded.
+    pub fn recorded(&self) -> Vec<Vec<u8>> {
+        self.shared.recorded.lock().expect("no panic").clone().unwrap_or_default()
+    }
+
     /// Drops all datagrams of the server from now on.
     pub fn mute(&self) {
         self.shared.is_mute.store(true, SeqCst);
+    }
+
+    /// Passes datagrams of the server again.
+    pub fn unmute(&self) {
+        self.shared.is_mute.store(false, SeqCst);
     }
 }
 

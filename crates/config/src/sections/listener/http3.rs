@@ -56,6 +56,25 @@ table! {
                 (Retry), which takes a round trip; 0 = always.",
             why: "A flood with forged addresses then costs no signatures. Without a flood, no client waits.",
         };
+        /// True if safe requests are answered before the handshake is complete (0-RTT).
+        early_data: bool = Key {
+            name: "early_data",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Answer `GET`, `HEAD`, `OPTIONS` and `TRACE` that a returning client sends with its first packets \
+                (0-RTT), before the handshake is complete. Endpoints get `Early-Data: 1` with them and may answer 425 \
+                (RFC 8470). Each session is used once, which prevents replays to one instance.",
+            why: "A copy of such a packet reaches other instances too, so requests must be harmless to repeat.",
+        };
+        /// Sessions that are kept for early data.
+        sessions: usize = Key {
+            name: "sessions",
+            kind: Kind::Int { min: 1, max: 10_000_000 },
+            absent: Absent::Default("20000"),
+            help: "Maximum sessions that are kept in memory for `early_data`, by all workers together. The oldest is \
+                dropped first: its client makes a full handshake.",
+            why: "About 10 MB. Each handshake creates two.",
+        };
         /// Time for which clients remember that HTTP/3 is there (`ma` of `Alt-Svc`).
         max_age: Duration = Key {
             name: "max_age",

@@ -4,8 +4,8 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    AuthEnd, CODES, Counter, H3_CODES, ListenerStats, METHODS, REJECTED, RESET_BY, Redirected, RouteStats, SHAKEN,
-    TlsStats, Unsecured,
+    AuthEnd, CODES, Counter, EARLY, H3_CODES, ListenerStats, METHODS, REJECTED, RESET_BY, Redirected, RouteStats,
+    SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{ErrorPage, Mode, Route};
 use evenkeel_tokens::Refused;
@@ -152,7 +152,7 @@ impl Shown<'_> {
         }
 
         self.redirected(encoder)?;
-        let counters: [Family<ListenerStats, Counter>; 24] = [
+        let counters: [Family<ListenerStats, Counter>; 25] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
@@ -209,6 +209,9 @@ impl Shown<'_> {
             }),
             ("evenkeel_http3_sent_packets", "QUIC packets sent to HTTP/3 clients", |l| &l.http3.packets_sent),
             ("evenkeel_http3_lost_packets", "QUIC packets to HTTP/3 clients that were lost", |l| &l.http3.packets_lost),
+            ("evenkeel_http3_early_data", "HTTP/3 connections whose early data (0-RTT) was accepted", |l| {
+                &l.http3.early_data
+            }),
             ("evenkeel_http_received_bytes", "Bytes of requests, including heads", |l| &l.bytes_in),
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
@@ -245,6 +248,9 @@ impl Shown<'_> {
         let help = "HTTP/3 connections closed because the client flooded them with useless frames, by kind";
         let family = ("evenkeel_http3_floods", help);
         self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http3.floods)?;
+        let help = "Requests in early data of HTTP/3: answered at once, or after the handshake";
+        let family = ("evenkeel_http3_early_requests", help);
+        self.by_listener(encoder, family, is_http, ("result", &EARLY), |l| &l.http3.early_requests)?;
         let help = "Requests by the cause of their end; \"normal\" if they completed";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }

@@ -19,6 +19,7 @@ use evenkeel_net::quic::inbox::Handed;
 use evenkeel_net::quic::tls::{MakeAround, Tls};
 use evenkeel_net::quic::{ConnectionError, ServerConfig, TransportConfig, VarInt};
 use evenkeel_net::tls::{Cause, Info, Note};
+use evenkeel_tls::sessions::Offer;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -32,14 +33,21 @@ const INCOMING_MAX: usize = 64;
 /// Most streams of a client that are not requests: control, two of QPACK, and some that are not known.
 const UNIDIRECTIONAL_MAX: u32 = 8;
 
+/// TLS and transport of connections that begin.
+struct Settings {
+    /// Configuration of TLS that they are made from.
+    of: Arc<rustls::ServerConfig>,
+    tls: Arc<Tls>,
+    config: Arc<ServerConfig>,
+}
+
 /// Clients of a listener at an address.
 pub struct Clients {
     core: Rc<Core>,
     quic: Rc<Quic>,
     addr: SocketAddr,
     listener: RefCell<Rc<Listener>>,
-    /// Settings of handshakes, with the configuration of TLS that they are made from.
-    config: RefCell<Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>>,
+    config: RefCell<Option<Settings>>,
     handshakes: Rc<Cell<usize>>,
     /// Clients that were asked for a proof of their address, and those that were refused.
     retried: RefCell<TurnedAway>,
@@ -79,20 +87,42 @@ impl Clients {
         let rules = listener.peek();
         let settings = rules.compiled.tls.as_ref()?;
         let current = settings.config();
-        if let Some((of, made)) = &*self.config.borrow()
-            && Arc::ptr_eq(of, &current)
+        if let Some(made) = &*self.config.borrow()
+            && Arc::ptr_eq(&made.of, &current)
         {
-            return Some(made.clone());
+            return Some(made.config.clone());
         }
         let asks = settings.plan.client_auth.is_some();
         let note: fn(&Info) -> Note = if asks { of_certificate } else { |_| Note::default() };
         let tls = Tls::of(&current, asks.then_some(proving as MakeAround), note)?;
-        let mut config = ServerConfig::new(tls, self.quic.keys.token());
+        let mut config = ServerConfig::new(tls.clone(), self.quic.keys.token());
         config.transport_config(Arc::new(self.transport()));
         config.max_incoming(INCOMING_MAX);
         let config = Arc::new(config);
-        self.config.replace(Some((current, config.clone())));
+        self.config.replace(Some(Settings { of: current, tls, config: config.clone() }));
         Some(config)
+    }
+
+    /// Settings for the handshake of a client that may send early data; `None` if none may.
+    fn with_early_data(&self, arriving: &Arriving) -> Option<Arc<ServerConfig>> {
+        let listener = self.listener.borrow();
+        let http3 = listener.plan().http3.filter(|http3| http3.early_data)?;
+        let sessions = listener.peek().compiled.tls.as_ref()?.sessions.clone()?;
+        let (limits, _) = listener.limits();
+        let numbers = [http3.stream_window, http3.connection_window, limits.head, limits.fields].map(|n| n as u64);
+        let [stream, connection, head, fields] = numbers;
+        let offer = Offer {
+            most: http3.sessions,
+            client: arriving.remote.ip().to_canonical(),
+            limits: [http3.streams.into(), UNIDIRECTIONAL_MAX.into(), stream, connection, head, fields],
+            is_proven: arriving.is_proven,
+        };
+        let settings = self.config.borrow();
+        let Settings { tls, config, .. } = settings.as_ref()?;
+        let (of_client, is_proven) = sessions.for_client(tls.config(), offer);
+        let mut config = (**config).clone();
+        config.crypto = tls.with_early_data(of_client, is_proven);
+        Some(Arc::new(config))
     }
 
     fn transport(&self) -> TransportConfig {
@@ -154,7 +184,7 @@ impl Service for Clients {
         let mut open = Open::new(self.core.clone(), listener.clone());
         open.place = place;
         self.accepted.replace(Some(open));
-        Decision::Accept(config)
+        Decision::Accept(self.with_early_data(&arriving).unwrap_or(config))
     }
 
     fn open(&self, connection: &Rc<Connection>) -> Rc<Session> {

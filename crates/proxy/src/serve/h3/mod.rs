@@ -4,10 +4,11 @@
 //! 2. The [`worker`] has the keys, and exchanges datagrams with other workers and processes.
 //! 3. A [`session`] is a connection. It reads heads, and passes each [`stream`] to the task of its [`request`].
 
-// Order: clients, worker, request, session & stream, cause, proving, turned_away, by_stream
+// Order: clients, worker, request, session & stream, early, cause, proving, turned_away, by_stream
 mod by_stream;
 mod cause;
 mod clients;
+mod early;
 mod proving;
 mod request;
 mod session;

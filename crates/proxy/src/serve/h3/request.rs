@@ -1,5 +1,6 @@
 //! A request on a stream of an HTTP/3 client connection, served as messages in a separate task with a separate deadline.
 
+use super::early::mark;
 use super::session::{Session, Uses};
 use super::stream::StreamHandle;
 use crate::body::downstream::{ClientParts, Downstream, Flow};
@@ -38,7 +39,10 @@ const END_WAIT: Duration = Duration::from_millis(5);
 /// Requests that run as tasks of the event loop, apart from their connection.
 pub(super) const USES: Uses = Uses { begin, refused: note_refused };
 
-fn begin(session: Rc<Session>, stream: StreamHandle, head: Head) {
+fn begin(session: Rc<Session>, stream: StreamHandle, mut head: Head, is_early: bool) {
+    if is_early {
+        mark(&mut head);
+    }
     let incoming = Box::new((session, stream, head));
     event_loop::spawn_made(|| request(incoming));
 }

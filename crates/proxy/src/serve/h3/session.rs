@@ -3,6 +3,7 @@
 
 use super::by_stream::{StreamSet, Streams};
 use super::cause::cause;
+use super::early::{EarlyData, is_safe};
 use super::stream::{Fill, Stream, StreamHandle};
 use crate::core::Command;
 use crate::listener::client::Client;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use evenkeel_balance::Clock;
 use evenkeel_net::event_loop::allowance::Allowance;
 use evenkeel_net::quic::connection::{Connection, Packets, Read};
+use evenkeel_net::quic::tls::Shaken;
 use evenkeel_net::quic::{self, Dir, StreamId, endpoint};
 use evenkeel_net::tls::{Cause, Info};
 use evenkeel_wire::h3::{self, ConnectionError, ErrorCode, Event, Head, Refused, UnidirectionalStream};
@@ -38,8 +40,8 @@ const CHUNK: usize = 64 << 10;
 /// Uses of a session for requests.
 #[derive(Clone, Copy)]
 pub struct Uses {
-    /// Spawns the task of a request.
-    pub begin: fn(Rc<Session>, StreamHandle, Head),
+    /// Spawns the task of a request. `is_early`: the handshake is not complete.
+    pub begin: fn(Rc<Session>, StreamHandle, Head, bool),
     /// Counts and logs a request whose head was refused.
     pub refused: fn(&Session, Refused),
 }
@@ -51,8 +53,10 @@ pub struct Session {
     pub(super) open: Open,
     pub(super) identity: Identity,
     addresses: Addresses,
-    /// Parameters of the TLS session, once the handshake is complete.
+    /// Parameters of the TLS session, once the handshake is complete or early data is accepted.
     info: OnceCell<Info>,
+    is_connected: Cell<bool>,
+    early: EarlyData,
     /// Start of the handshake, and its duration once it is complete.
     began: Instant,
     handshake: Cell<Duration>,
@@ -120,6 +124,8 @@ impl Session {
             identity,
             addresses,
             info: OnceCell::new(),
+            is_connected: Cell::new(false),
+            early: EarlyData::default(),
             began: Instant::now(),
             handshake: Cell::default(),
             counted: Cell::default(),
@@ -133,7 +139,7 @@ impl Session {
         }
     }
 
-    /// The client, for the record of a request; `None` before the handshake is complete.
+    /// The client, for the record of a request; `None` before the session is known.
     pub(super) fn client(&self) -> Option<Client<'_>> {
         self.info.get()?;
         let peer = Peer::known(self.identity.clone(), Line::Quic(self), &self.open.states);
@@ -148,7 +154,7 @@ impl Session {
     /// Begins to end the connection: clients should begin no more requests, but those that arrive before the notice ends
     /// are served.
     pub fn begin_drain(&self) {
-        if self.info.get().is_none() || self.drain.get() != Drain::Not {
+        if !self.is_connected.get() || self.drain.get() != Drain::Not {
             return;
         }
         self.drain.set(Drain::Notice(self.served.get(), 0));
@@ -356,7 +362,24 @@ impl Session {
         if let Some(stream) = self.state.borrow_mut().streams.get_mut(&id) {
             stream.start(head.ends);
         }
-        (self.uses.begin)(self.clone(), StreamHandle::new(self.clone(), id), head);
+        if self.is_connected.get() {
+            return (self.uses.begin)(self.clone(), StreamHandle::new(self.clone(), id), head, false);
+        }
+        let is_answered = is_safe(&head) && self.answers_early();
+        listener.stats.http3.early_requests[usize::from(!is_answered)].add(1);
+        match is_answered {
+            true => (self.uses.begin)(self.clone(), StreamHandle::new(self.clone(), id), head, true),
+            false => self.early.waiting.borrow_mut().push((id, head)),
+        }
+    }
+
+    /// True if requests in early data may be answered before the handshake is complete.
+    fn answers_early(&self) -> bool {
+        *self.early.is_answered.get_or_init(|| {
+            let Some(Shaken { info, is_proven }) = self.connection.tls() else { return false };
+            self.info.get_or_init(|| info);
+            is_proven
+        })
     }
 
     /// Ends a stream in both directions.
@@ -395,15 +418,17 @@ impl Session {
 impl endpoint::Session for Session {
     fn connected(self: &Rc<Self>) {
         self.end_handshake();
-        let Some(info) = self.connection.tls() else { return self.close(ErrorCode::InternalError, b"") };
+        let Some(Shaken { info, .. }) = self.connection.tls() else {
+            return self.close(ErrorCode::InternalError, b"");
+        };
         let stats = &self.open.listener.stats;
         stats.tls.shaken[usize::from(info.resumed)].add(1);
         stats.http3.connections.add(1);
         self.handshake.set(self.began.elapsed());
-        // Set once: a connection is connected once.
-        if self.info.set(info).is_ok() {
-            stats.http3.active.add(1);
-        }
+        stats.http3.active.add(1);
+        stats.http3.early_data.add(u64::from(self.connection.has_early_data()));
+        self.info.get_or_init(|| info);
+        self.is_connected.set(true);
         self.connection.set_alarm(None);
         let control = self.connection.open(Dir::Uni);
         self.state.borrow_mut().control = control;
@@ -414,6 +439,9 @@ impl endpoint::Session for Session {
         if self.open.core.command.get() != Command::Run || self.open.listener.gone.get() {
             self.begin_drain();
         }
+        for (id, head) in self.early.waiting.take() {
+            (self.uses.begin)(self.clone(), StreamHandle::new(self.clone(), id), head, false);
+        }
     }
 
     fn opened(self: &Rc<Self>, id: StreamId) {
@@ -423,6 +451,10 @@ impl endpoint::Session for Session {
         if id.dir() == Dir::Uni {
             self.state.borrow_mut().unidirectional.insert(id, (UnidirectionalStream::default(), Vec::new()));
             return self.read_unidirectional(id);
+        }
+        if !self.is_connected.get() {
+            // From here on the client is known.
+            self.answers_early();
         }
         let admitted = self.state.borrow_mut().engine.admit(id.into());
         match admitted {
@@ -502,7 +534,7 @@ impl endpoint::Session for Session {
     fn alarm(self: &Rc<Self>) {
         match self.drain.get() {
             // The handshake has taken too long.
-            Drain::Not if self.info.get().is_none() => {
+            Drain::Not if !self.is_connected.get() => {
                 self.open.listener.stats.tls.failed[Cause::Timeout as usize].add(1);
                 self.end_handshake();
                 self.close(ErrorCode::NoError, b"the handshake took too long");
@@ -526,6 +558,7 @@ impl endpoint::Session for Session {
         self.end_handshake();
         self.count_packets();
         self.is_over.set(true);
+        self.early.waiting.take();
         self.end_streams();
     }
 }
@@ -548,7 +581,7 @@ impl QuicLine for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.info.get().is_some() {
+        if self.is_connected.get() {
             self.open.listener.stats.http3.active.sub(1);
         }
         self.end_handshake();
