@@ -20,6 +20,7 @@ pub(super) fn check(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], find
         if let Some(socket) = socket {
             check_socket(&named.section, pool, socket.span_of("addr"), leads, findings);
         }
+        check_quic_ids(pool, &sections, leads, findings);
         for endpoint in sections {
             check_own(pool, endpoint, leads, findings);
         }
@@ -82,10 +83,51 @@ fn sends_host(pool: &Pool, routes: &[&Route]) -> bool {
     is_checked || is_probed || routes.iter().any(|route| route.filters.send_host == SendHost::Endpoint)
 }
 
-/// Reports keys of an endpoint without an effect.
 /// Lengths of server ids in connection ids of QUIC: these have 20 bytes at most, of which one is in front and four are a nonce.
 const QUIC_IDS: RangeInclusive<usize> = 1..=15;
 
+/// Reports server ids of QUIC that lead to no endpoint, or to more than one.
+fn check_quic_ids(pool: &Pool, endpoints: &[&Section], leads: &Leads<'_>, findings: &mut Findings) {
+    let id_of = |endpoint: &&Section| match endpoint.formed("quic_id") {
+        Some(Formed::Payload(id)) => Some((id, endpoint.span_of("quic_id"))),
+        _ => None,
+    };
+    let ids: Vec<(Vec<u8>, Span)> = endpoints.iter().filter_map(id_of).collect();
+    let Some((_, first)) = ids.first() else { return };
+    let routes = leads.routes(&pool.name);
+    let is_udp = |route: &&Route| route.listeners.iter().any(|name| leads.mode_of(name) == Some(Mode::Udp));
+    if !routes.is_empty() && !routes.iter().any(is_udp) {
+        let message = format!(
+            "\"quic_id\" is for datagrams, and no listener with mode = \"udp\" leads to pool \"{}\"",
+            pool.name
+        );
+        findings
+            .add(Code::Contradiction, *first, message)
+            .help("leave it out, or send a listener with mode = \"udp\" to this pool");
+    }
+    for (at, (id, span)) in ids.iter().enumerate() {
+        if !QUIC_IDS.contains(&id.len()) {
+            let message = format!("\"quic_id\" has {} bytes, and has to have 1 to 15", id.len());
+            findings.add(Code::OutOfRange, *span, message).help("write the server id of the endpoint, as \"hex:0a01\"");
+            continue;
+        }
+        let begins = |(other, _): &&(Vec<u8>, Span)| other.starts_with(id) || id.starts_with(other);
+        let Some((other, earlier)) = ids[..at].iter().filter(|(id, _)| !id.is_empty()).find(begins) else { continue };
+        let message = match other == id {
+            true => format!("two endpoints of pool \"{}\" have this \"quic_id\"", pool.name),
+            false => format!(
+                "one \"quic_id\" of pool \"{}\" begins with another, so a connection id may name both",
+                pool.name
+            ),
+        };
+        findings
+            .add(Code::Contradiction, *span, message)
+            .see("the other is here", *earlier)
+            .help("give each server an id of its own, all of the same length");
+    }
+}
+
+/// Reports keys of an endpoint without an effect.
 fn check_own(pool: &Pool, endpoint: &Section, leads: &Leads<'_>, findings: &mut Findings) {
     let Some(Formed::Address(addr)) = endpoint.formed("addr") else { return };
     let routes = leads.routes(&pool.name);
@@ -105,12 +147,6 @@ fn check_own(pool: &Pool, endpoint: &Section, leads: &Leads<'_>, findings: &mut 
     {
         let message = format!("no route, check or probe of pool \"{}\" sends the host of endpoints", pool.name);
         findings.add(Code::AtOdds, set.span, message).help("write send_host = \"endpoint\" in its [[route]]");
-    }
-    if let (Some(Formed::Payload(id)), Some(set)) = (endpoint.formed("quic_id"), endpoint.set("quic_id"))
-        && !QUIC_IDS.contains(&id.len())
-    {
-        let message = format!("\"quic_id\" has {} bytes, and has to have 1 to 15", id.len());
-        findings.add(Code::OutOfRange, set.span, message).help("write the server id of the endpoint, as \"hex:0a01\"");
     }
     match (&pool.tls, endpoint.set("tls_name")) {
         (None, Some(set)) => {
