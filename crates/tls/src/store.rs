@@ -226,7 +226,7 @@ impl Store {
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
         *self.shown.staples.write().unwrap_or_else(PoisonError::into_inner) = staples;
         let (mut before, mut sessions) = (self.shown.sessions(), BTreeMap::new());
-        for listener in plan.listeners.iter().filter(|listener| listener.http3.is_some_and(|http3| http3.early_data)) {
+        for listener in plan.listeners.iter().filter(|l| l.http3.as_ref().is_some_and(|http3| http3.early_data)) {
             sessions.insert(listener.name.clone(), before.remove(&listener.name).unwrap_or_default());
         }
         *self.shown.sessions.write().unwrap_or_else(PoisonError::into_inner) = sessions;

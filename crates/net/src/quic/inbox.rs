@@ -2,6 +2,7 @@
 //! over by a Unix socket of their owner, whose name follows from the connection id.
 
 use super::ids::Owner;
+use super::owners::{Known, Owners};
 use crate::event_loop::Source;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Datagrams of a sender, as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,7 @@ pub struct Outbox {
     socket: OwnedFd,
     instance: u64,
     message: Vec<u8>,
+    owners: Owners,
 }
 
 impl Outbox {
@@ -114,19 +117,32 @@ impl Outbox {
     /// # Errors
     /// No descriptor is left.
     pub fn new(instance: u64) -> io::Result<Outbox> {
-        Ok(Outbox { socket: unix()?, instance, message: Vec::new() })
+        Ok(Outbox { socket: unix()?, instance, message: Vec::new(), owners: Owners::new(Instant::now()) })
     }
 
-    /// Hands datagrams over. Returns false if their owner is gone. If its socket is full, they are lost, as they would be
-    /// in the network.
+    /// Hands datagrams over. Returns false if their owner is gone. They are lost, as they would be in the network, if its
+    /// socket is full, or if too many owners that are not known were named lately.
     pub fn hand(&mut self, owner: Owner, datagrams: Handed<'_>) -> bool {
+        let now = Instant::now();
+        match self.owners.known(owner, now) {
+            Known::Ask => {}
+            Known::Gone => return false,
+            Known::Doubtful => return true,
+        }
         let Ok(name) = name(self.instance, owner) else { return false };
         self.message.clear();
         datagrams.write(&mut self.message);
         match sendto(&self.socket, &self.message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &name) {
-            Err(Errno::CONNREFUSED | Errno::NOENT) => false,
+            Err(Errno::CONNREFUSED | Errno::NOENT) => {
+                self.owners.note(owner, false, now);
+                false
+            }
+            Ok(_) => {
+                self.owners.note(owner, true, now);
+                true
+            }
             // Any other error says nothing about the owner, whose connection must not be reset for it.
-            Ok(_) | Err(_) => true,
+            Err(_) => true,
         }
     }
 }

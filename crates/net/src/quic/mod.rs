@@ -7,16 +7,21 @@
 //! 3. [`tls`] has the handshake and the keys.
 //! 4. [`ids`] are connection ids, which name the process and the worker: [`steer`] has the kernel read them, and an [`inbox`]
 //!    receives datagrams that came to another worker.
+//! 5. [`qlog`] records connections for their operator.
 
-// Order: endpoint, connection, inbox, keys, steer, ids, tls
+// Order: endpoint, connection, inbox, owners, keys, steer, ids, tls, qlog
 pub mod connection;
 pub mod endpoint;
 pub mod ids;
 pub mod inbox;
 pub mod keys;
+mod owners;
+pub mod qlog;
 pub mod steer;
 #[cfg(test)]
 mod tests;
 pub mod tls;
 
-pub use quinn_proto::{ConnectionError, ConnectionId, Dir, ServerConfig, Side, StreamId, TransportConfig, VarInt};
+pub use quinn_proto::{
+    ConnectionError, ConnectionId, Dir, QlogStream, ServerConfig, Side, StreamId, TransportConfig, VarInt,
+};

@@ -117,7 +117,7 @@ impl Numbers {
             shown.accepted += sum(|listener| &listener.accepted, |udp| &udp.flows);
             shown.bytes_in += sum(|listener| &listener.bytes_in, |udp| &udp.bytes_in);
             shown.bytes_out += sum(|listener| &listener.bytes_out, |udp| &udp.bytes_out);
-            shown.http3 = plan.http3.map(|_| {
+            shown.http3 = plan.http3.as_ref().map(|_| {
                 let sum = |of: fn(&Http3Stats) -> &Counter| {
                     stats().fold(0u64, |sum, listener| sum.wrapping_add(of(&listener.http3).get()))
                 };

@@ -401,7 +401,7 @@ fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
 fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
     let protocol = protocol_of(listener.mode);
     let ours = listener.mode.is_proxied() && !listener.plane.is_kernel();
-    let quic = listener.http3.filter(|_| listener.tls.is_some()).map(|_| Protocol::Udp);
+    let quic = listener.http3.as_ref().filter(|_| listener.tls.is_some()).map(|_| Protocol::Udp);
     let protocols = [Some(protocol), quic].into_iter().flatten();
     let bound = listener.bind.iter().filter(move |_| ours);
     bound.flat_map(move |addr| protocols.clone().map(|protocol| (protocol, *addr)))

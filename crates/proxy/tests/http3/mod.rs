@@ -10,6 +10,7 @@ mod errors;
 mod figures;
 mod losses;
 mod messages;
+mod qlog;
 mod raw;
 mod transport;
 

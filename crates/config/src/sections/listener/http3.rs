@@ -2,7 +2,9 @@
 
 use super::mode::Mode;
 use crate::diagnostic::Findings;
+use crate::form::Form;
 use crate::table::{Absent, DAY, Key, Kind, MS, Section, Value, table};
+use std::path::PathBuf;
 use std::time::Duration;
 
 table! {
@@ -10,7 +12,7 @@ table! {
         "HTTP/3 with clients, over QUIC: UDP at the addresses of `bind`. Needs `tls`.";
 
     /// `http3` of a listener.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Http3 {
         /// Concurrent requests of a connection.
         streams: u32 = Key {
@@ -74,6 +76,33 @@ table! {
             help: "Maximum sessions that are kept in memory for `early_data`, by all workers together. The oldest is \
                 dropped first: its client makes a full handshake.",
             why: "About 10 MB. Each handshake creates two.",
+        };
+        /// Folder for traces of connections; `None` = no traces.
+        qlog: Option<PathBuf> = Key {
+            name: "qlog",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Means("no traces"),
+            help: "Folder, which exists, for traces of connections in the format of qlog (JSON-SEQ, `.sqlog`): packets \
+                that were sent, received and lost, and the state of congestion control. They have no content of \
+                requests.",
+            why: "",
+        };
+        /// Files that may be in `qlog`.
+        qlog_files: usize = Key {
+            name: "qlog_files",
+            kind: Kind::Int { min: 1, max: 100_000 },
+            absent: Absent::Default("100"),
+            help: "Maximum traces of this listener in `qlog`. The first connections are recorded; remove files and \
+                reload to record others.",
+            why: "A folder that is forgotten fills no disk.",
+        };
+        /// Size of a file in `qlog`, bytes.
+        qlog_size: usize = Key {
+            name: "qlog_size",
+            kind: Kind::Size { min: 4 << 10, max: 1 << 30, off: false },
+            absent: Absent::Default("\"4MiB\""),
+            help: "Maximum size of one trace. Later events of the connection are left out.",
+            why: "Enough for some 20 MB of content.",
         };
         /// Time for which clients remember that HTTP/3 is there (`ma` of `Alt-Svc`).
         max_age: Duration = Key {

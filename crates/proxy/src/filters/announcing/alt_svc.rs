@@ -13,7 +13,7 @@ const CLEAR: &[u8] = b"Alt-Svc: clear\r\n";
 struct AltSvc(Box<str>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let http3 = from.listener.http3?;
+    let http3 = from.listener.http3.as_ref()?;
     let port = http3.port.or_else(|| Some(from.listener.bind.first()?.port()))?;
     let line = format!("Alt-Svc: h3=\":{port}\"; ma={}\r\n", http3.max_age.as_secs());
     Some(Box::new(AltSvc(line.into())))

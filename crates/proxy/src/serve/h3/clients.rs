@@ -12,17 +12,20 @@ use crate::listener::secure::of_certificate;
 use crate::observe::stats::{Counter, Rejected};
 use crate::peer::Identity;
 use crate::serve::open::Open;
+use evenkeel_config::plan::Http3;
 use evenkeel_net::quic::connection::Connection;
 use evenkeel_net::quic::endpoint::{Arriving, Decision, Service};
 use evenkeel_net::quic::ids::Owner;
 use evenkeel_net::quic::inbox::Handed;
+use evenkeel_net::quic::qlog::{Bounds, Recorder};
 use evenkeel_net::quic::tls::{MakeAround, Tls};
-use evenkeel_net::quic::{ConnectionError, ServerConfig, TransportConfig, VarInt};
+use evenkeel_net::quic::{ConnectionError, QlogStream, ServerConfig, TransportConfig, VarInt};
 use evenkeel_net::tls::{Cause, Info, Note};
 use evenkeel_tls::sessions::Offer;
 use evenkeel_wire::proxy_protocol::Addresses;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,6 +52,7 @@ pub struct Clients {
     listener: RefCell<Rc<Listener>>,
     config: RefCell<Option<Settings>>,
     handshakes: Rc<Cell<usize>>,
+    recorder: RefCell<Option<Recorder>>,
     /// Clients that were asked for a proof of their address, and those that were refused.
     retried: RefCell<TurnedAway>,
     refused: RefCell<TurnedAway>,
@@ -65,6 +69,7 @@ impl Clients {
             listener: RefCell::new(listener),
             config: RefCell::default(),
             handshakes: Rc::default(),
+            recorder: RefCell::default(),
             retried: RefCell::default(),
             refused: RefCell::default(),
             accepted: RefCell::default(),
@@ -78,6 +83,8 @@ impl Clients {
     /// Applies the rules of another listener to connections that begin from now on.
     pub fn change(&self, listener: Rc<Listener>) {
         self.config.replace(None);
+        // Another begins with the next connection, as files may have been removed.
+        self.recorder.replace(None);
         self.listener.replace(listener);
     }
 
@@ -103,10 +110,39 @@ impl Clients {
         Some(config)
     }
 
-    /// Settings for the handshake of a client that may send early data; `None` if none may.
-    fn with_early_data(&self, arriving: &Arriving) -> Option<Arc<ServerConfig>> {
+    /// Settings for the connection of a client.
+    fn for_client(&self, config: Arc<ServerConfig>, http3: &Http3, arriving: &Arriving) -> Arc<ServerConfig> {
+        let crypto = http3.early_data.then(|| self.with_early_data(http3, arriving)).flatten();
+        let trace = http3.qlog.as_ref().and_then(|folder| self.trace(folder, http3));
+        if crypto.is_none() && trace.is_none() {
+            return config;
+        }
+        let mut config = (*config).clone();
+        if let Some(crypto) = crypto {
+            config.crypto = crypto;
+        }
+        if trace.is_some() {
+            let mut transport = self.transport();
+            transport.qlog_stream(trace);
+            config.transport_config(Arc::new(transport));
+        }
+        Arc::new(config)
+    }
+
+    /// Begins the trace of a connection; `None` if there are enough.
+    fn trace(&self, folder: &Path, http3: &Http3) -> Option<QlogStream> {
+        let name = self.listener.borrow().plan().name.to_string();
+        let bounds = Bounds { folder: folder.into(), name, files: http3.qlog_files, size: http3.qlog_size };
+        let mut recorder = self.recorder.borrow_mut();
+        if recorder.as_ref().is_none_or(|recorder| *recorder.bounds() != bounds) {
+            *recorder = Recorder::start(bounds).inspect_err(|error| tracing::warn!(%error, "cannot write qlogs")).ok();
+        }
+        recorder.as_mut()?.begin()
+    }
+
+    /// TLS for the handshake of a client that may send early data.
+    fn with_early_data(&self, http3: &Http3, arriving: &Arriving) -> Option<Arc<Tls>> {
         let listener = self.listener.borrow();
-        let http3 = listener.plan().http3.filter(|http3| http3.early_data)?;
         let sessions = listener.peek().compiled.tls.as_ref()?.sessions.clone()?;
         let (limits, _) = listener.limits();
         let numbers = [http3.stream_window, http3.connection_window, limits.head, limits.fields].map(|n| n as u64);
@@ -118,17 +154,15 @@ impl Clients {
             is_proven: arriving.is_proven,
         };
         let settings = self.config.borrow();
-        let Settings { tls, config, .. } = settings.as_ref()?;
+        let tls = &settings.as_ref()?.tls;
         let (of_client, is_proven) = sessions.for_client(tls.config(), offer);
-        let mut config = (**config).clone();
-        config.crypto = tls.with_early_data(of_client, is_proven);
-        Some(Arc::new(config))
+        Some(tls.with_early_data(of_client, is_proven))
     }
 
     fn transport(&self) -> TransportConfig {
         let listener = self.listener.borrow();
         let plan = listener.plan();
-        let http3 = plan.http3.unwrap_or_default();
+        let http3 = plan.http3.clone().unwrap_or_default();
         let number = |n: usize| VarInt::try_from(n as u64).unwrap_or(VarInt::MAX);
         let mut transport = TransportConfig::default();
         transport
@@ -160,7 +194,7 @@ impl Service for Clients {
         let listener = self.listener.borrow();
         let Some(config) = self.config() else { return Decision::Ignore };
         let plan = listener.plan();
-        let http3 = plan.http3.unwrap_or_default();
+        let Some(http3) = &plan.http3 else { return Decision::Ignore };
         if !arriving.is_proven && self.handshakes.get() >= http3.retry_above && arriving.may_retry {
             if self.retried.borrow_mut().note(arriving.id) {
                 listener.stats.http3.retries.add(1);
@@ -184,7 +218,7 @@ impl Service for Clients {
         let mut open = Open::new(self.core.clone(), listener.clone());
         open.place = place;
         self.accepted.replace(Some(open));
-        Decision::Accept(self.with_early_data(&arriving).unwrap_or(config))
+        Decision::Accept(self.for_client(config, http3, &arriving))
     }
 
     fn open(&self, connection: &Rc<Connection>) -> Rc<Session> {

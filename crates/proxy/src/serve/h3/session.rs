@@ -16,7 +16,7 @@ use evenkeel_balance::Clock;
 use evenkeel_net::event_loop::allowance::Allowance;
 use evenkeel_net::quic::connection::{Connection, Packets, Read};
 use evenkeel_net::quic::tls::Shaken;
-use evenkeel_net::quic::{self, Dir, StreamId, endpoint};
+use evenkeel_net::quic::{self, Dir, StreamId, VarInt, endpoint};
 use evenkeel_net::tls::{Cause, Info};
 use evenkeel_wire::h3::{self, ConnectionError, ErrorCode, Event, Head, Refused, UnidirectionalStream};
 use evenkeel_wire::proxy_protocol::Addresses;
@@ -283,8 +283,8 @@ impl Session {
     /// Sets the priority of the response to a request. Priorities of requests that have not begun are ignored: their
     /// fields state them again.
     fn prioritise(&self, stream: u64, urgency: u8) {
-        let known = self.state.borrow().streams.keys().copied().find(|id| u64::from(*id) == stream);
-        if let Some(id) = known {
+        let Ok(id) = VarInt::from_u64(stream).map(StreamId::from) else { return };
+        if self.state.borrow().streams.contains_key(&id) {
             self.connection.set_priority(id, -i32::from(urgency));
         }
     }
