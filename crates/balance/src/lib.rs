@@ -24,7 +24,7 @@
 //!    an endpoint reports itself, the checks it has to pass, and the estimate on the endpoint's side.
 //! 5. `seam`, between shells and algorithms: [`picker`], the interface of an algorithm, and [`params`], its
 //!    parameters; [`balancer`], a worker's view of a pool, whose `start` returns a [`Ticket`] that `end` takes
-//!    back; [`tried`], the endpoints that a pick leaves out; [`explain`], the reasons of a pick; [`journal`],
+//!    back; [`explore`], uniform draws for a share of the requests; [`tried`], the endpoints that a pick leaves out; [`explain`], the reasons of a pick; [`journal`],
 //!    everything that picks depend on; [`recent`], the latest requests, from which the results of other algorithms are
 //!    predicted.
 //! 6. `parts`: code that several algorithms share, such as [`draw`].
@@ -65,6 +65,7 @@ pub use machines::{budget, concurrency, health, hedge, outlier, queue, retry, sl
 pub use measurement::{latency, load_estimate, loads, report, reported, request, ticket};
 pub use parts::draw;
 pub use pools::{control, pool, replay};
+pub use seam::balancer::explore;
 pub use seam::{balancer, explain, journal, params, picker, recent, tried};
 pub use structures::{decay, networks, percentile, published, rng, shares, slab, time, token_bucket};
 

@@ -1,9 +1,10 @@
 //! The balancer: a worker's access to a pool. `start` picks an endpoint and returns a [`Ticket`], which `end` takes
 //! back exactly once.
 
-// Order: again, part, choose_k
+// Order: again, explore, part, choose_k
 mod again;
 mod choose_k;
+pub mod explore;
 pub mod part;
 
 use crate::endpoints::set::{EndpointSet, Slot};
@@ -23,6 +24,7 @@ use crate::seam::view::View;
 use crate::structures::published::Reader;
 use crate::structures::rng::{Rng, mix};
 use crate::structures::time::Instant;
+use explore::Explorer;
 use std::sync::Arc;
 
 /// The balancer of a worker and a pool.
@@ -49,6 +51,10 @@ pub struct Balancer {
     algorithm: &'static str,
     /// Memory of the latest requests, if predictions are wanted.
     recorder: Option<Box<Recorder>>,
+    /// Draws of endpoints for a share of the requests, if that is wanted.
+    explorer: Option<Box<Explorer>>,
+    /// Index of the worker.
+    worker: u32,
 }
 
 impl Balancer {
@@ -81,6 +87,8 @@ impl Balancer {
             journal,
             algorithm: algorithm.name,
             recorder,
+            explorer: None,
+            worker: seat.worker,
         })
     }
 
@@ -113,6 +121,7 @@ impl Balancer {
     ) -> Result<Slot, NoPick> {
         self.refresh(now);
         explanation.begin(&self.reader.get().set, &self.loads, request.key, request.tried);
+        explanation.explored_share = self.explored_share();
         let (rng, set, loads) = (self.rng.clone(), &self.reader.get().set, &self.loads);
         let overflow = self.overflow.iter_mut().zip(set.overflow());
         let mut picked = Err(NoPick::Empty);
@@ -212,6 +221,7 @@ impl Balancer {
         self.refresh(now);
         explanation.begin(&self.reader.get().set, &self.loads, request.key, request.tried);
         let picked = self.pick(request, waited, now, Some(explanation));
+        explanation.explored_share = self.explored_share();
         explanation.picked = picked.as_ref().ok().map(Ticket::slot);
         picked
     }
@@ -223,8 +233,13 @@ impl Balancer {
         request: &Request<'_>,
         waited: bool,
         now: Instant,
-        trace: Option<&mut Explanation>,
+        mut trace: Option<&mut Explanation>,
     ) -> Result<Ticket, NoPick> {
+        if self.explorer.is_some()
+            && let Some(ticket) = self.explore(request, waited, now, trace.as_deref_mut())
+        {
+            return Ok(ticket);
+        }
         let mut chosen = match request.tried.is_empty() {
             true => self.choose(request, waited, now, trace),
             false => self.choose_again(request, waited, now, trace),

@@ -43,6 +43,8 @@ pub struct Explanation {
     pub in_flight_total: u32,
     /// True if so few endpoints are healthy that the pool is in panic.
     pub in_panic: bool,
+    /// Share of requests whose endpoint is drawn uniformly instead of picked; 0 if exploration is off.
+    pub explored_share: f64,
     /// Slot that was picked; `None` if none was.
     pub picked: Option<Slot>,
 }
@@ -221,6 +223,9 @@ impl fmt::Display for Explanation {
             write!(f, ", from overflow {}", self.level)?;
         }
         f.write_str(if self.in_panic { ", in panic\n" } else { "\n" })?;
+        if self.explored_share > 0.0 {
+            writeln!(f, "explores a share of {} of all requests", self.explored_share)?;
+        }
         for c in &self.candidates {
             writeln!(f, "  compared slot {} (endpoint {:x}): {c}", c.slot.0, c.id.0)?;
         }
