@@ -12,6 +12,7 @@ mod dead_tier;
 mod ejection;
 mod ends_page;
 mod explanations;
+mod explored;
 mod filters;
 mod health;
 mod http;

@@ -109,6 +109,7 @@ impl SharedPool {
                 }
                 None => self.pool.balancer(algorithm, params, seat, seed)?,
             };
+            let balancer = balancer.exploring(plan.explore, seed);
             Ok(if plan.shadow.is_empty() { balancer } else { balancer.remembering() })
         };
         seats.map(balancer).collect()

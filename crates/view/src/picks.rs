@@ -97,6 +97,9 @@ pub struct Pick {
     pub in_flight: u32,
     /// True if health was ignored as too few are healthy.
     pub in_panic: bool,
+    /// Share of the pool's requests whose endpoint is drawn uniformly instead of picked; 0 if none.
+    #[serde(default)]
+    pub explored_share: f64,
 }
 
 /// An endpoint that was compared.
@@ -195,6 +198,7 @@ impl Pick {
             key: why.key.map(|key| format!("{key:016x}")),
             in_flight: why.in_flight_total,
             in_panic: why.in_panic,
+            explored_share: why.explored_share,
         }
     }
 

@@ -208,6 +208,9 @@ pub fn pick(pick: &Pick) -> Markup {
             @if let Some(key) = &pick.key { "; key " code { (key) } } "." }
         @if pick.level > 0 { p { "From overflow " (pick.level) ": all before it were tried or full." } }
         @if pick.in_panic { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
+        @if pick.explored_share > 0.0 {
+            p { "Of all requests, a share of " (pick.explored_share) " gets a random endpoint (" code { "explore" } ")." }
+        }
         (candidates(pick))
         @if pick.unlisted > 0 { p.dim { "And " (pick.unlisted) " behind them." } }
         @if !pick.excluded.is_empty() {

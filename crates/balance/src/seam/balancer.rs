@@ -345,6 +345,9 @@ impl Balancer {
             journal.at(slot, way(&self.queue, false), hold.map(|_| slot), now);
         }
         let mut hold = hold?;
+        if let Some(explorer) = &mut self.explorer {
+            explorer.picked();
+        }
         if let Some(recorder) = &mut self.recorder {
             hold = hold.marked(recorder.given(slot, now));
         }

@@ -116,6 +116,29 @@ fn waiting_and_standing_behind_waiters_is_replayed() {
 }
 
 #[test]
+fn explored_requests_are_replayed() {
+    for row in rows::defaults() {
+        let (to, lines) = channel();
+        let mut pool = Pool::new(1);
+        pool.update(&["a", "b", "c"].map(EndpointSpec::new), Instant(0));
+        let made = pool.recorded_balancer(row.algorithm, &row.params, Seat::default(), 3, Box::new(Lines(to)));
+        let mut balancer = made.unwrap_or_else(|e| panic!("row {row}: {e}")).exploring(0.2, 3);
+        let mut drawn = 0;
+        for now in 0..300 {
+            let request = Request { key: Some(now), tried: &[], beyond: false };
+            let ticket = balancer.start(&request, Instant(now)).expect("there is room");
+            drawn += u64::from(balancer.drawn_from() == 3);
+            balancer.end(ticket, Outcome::Success, Instant(now));
+        }
+        assert!(drawn > 20, "row {row}: {drawn} of 300 explored");
+        let journal = text(&lines);
+        assert_eq!(journal.lines().filter(|line| line.starts_with("at ")).count() as u64, drawn, "row {row}");
+        let summary = replayed(&journal).unwrap_or_else(|e| panic!("row {row}: {e}\n{journal}"));
+        assert_eq!(summary.picks, 300 - drawn, "row {row}");
+    }
+}
+
+#[test]
 fn several_workers_and_lost_lines_are_refused() {
     let refused = |journal: &str| match replayed(journal).expect_err("it cannot be compared").why {
         Why::NotComparable(why) => why,

@@ -34,10 +34,17 @@ pub(super) fn check(root: &Section, pools: &[Arc<Pool>], findings: &mut Findings
     }
 }
 
-/// Reports limits of endpoints that only DNS answers lead to, where nothing counts requests.
+/// Reports limits and exploration of endpoints that only DNS answers lead to, where nothing counts requests.
 pub(super) fn check_limits(root: &Section, leads: &Leads<'_>, pools: &[Arc<Pool>], findings: &mut Findings) {
     let is_alone = |pool: &Pool| leads.routes(&pool.name).is_empty() && leads.is_answered(&pool.name);
     for (named, pool) in root.named("pool").iter().zip(pools).filter(|(_, pool)| is_alone(pool)) {
+        if let Some(set) = named.section.set("explore").filter(|_| pool.explore > 0.0) {
+            let message = format!(
+                "pool \"{}\" is used by DNS only, which does not see where clients go: nothing is explored",
+                pool.name
+            );
+            findings.add(Code::AtOdds, set.span, message).help("leave it out");
+        }
         let limits = named.section.section("limits");
         for set in ["requests_per_endpoint", "concurrency"].into_iter().filter_map(|key| limits.set(key)) {
             let message = format!(

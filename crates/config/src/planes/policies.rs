@@ -246,6 +246,20 @@ pub static ROWS: &[Row] = &[
         ],
     },
     Row {
+        setting: "exploration",
+        of_listener: NONE,
+        of_route: NONE,
+        of_pool: &["explore"],
+        keeps: [
+            Exact,
+            Exact,
+            Refused("the kernel records no picks; counts are by endpoint"),
+            Refused("the kernel records no picks; counts are by endpoint"),
+            Refused("the kernel records no picks; counts are by endpoint"),
+            NOT_COUNTED,
+        ],
+    },
+    Row {
         setting: "HTTP: routes, filters, cache",
         of_listener: NONE,
         of_route: NONE,

@@ -165,6 +165,9 @@ fn pick(pick: &Pick, out: &mut String) {
     if pick.in_panic {
         line!(out, "  in panic: too few endpoints are healthy, so health is ignored");
     }
+    if pick.explored_share > 0.0 {
+        line!(out, "  explore: of all requests, a share of {} gets a random endpoint", pick.explored_share);
+    }
     for one in &pick.candidates {
         let mark = if pick.picked.as_ref() == Some(&one.endpoint) { "*" } else { " " };
         line!(out, "  {mark} {}: {}", one.endpoint, compared(one));

@@ -385,6 +385,8 @@ pub struct PoolStats {
     pub mirrors: MirrorStats,
     /// Sessions that were ended because their endpoint went down.
     pub ended_down: Counter,
+    /// Requests whose first endpoint was drawn uniformly.
+    pub explored: Counter,
 }
 
 /// Copies of requests for a pool.
@@ -467,6 +469,7 @@ impl PoolStats {
             probes: Default::default(),
             mirrors: MirrorStats::default(),
             ended_down: Counter::default(),
+            explored: Counter::default(),
         }
     }
 

@@ -157,6 +157,7 @@ impl Record<'_> {
             asked: &asked,
             answered: &answered.into_inner(),
             attempts: &tries,
+            drawn_from: self.drawn_from,
             reason: self.reason.get().map(|reason| &**reason),
             first_route: self.first_route(),
             ..Line::new(self.proto, exchange.request_id(), client, taken, *summary)

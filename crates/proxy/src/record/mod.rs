@@ -50,6 +50,8 @@ pub struct Record<'c> {
     pub proto: &'static str,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
+    /// Number of endpoints that the endpoint of the first try was drawn from; 0 if it was picked.
+    drawn_from: u32,
     /// True once all filters have passed the request on to its pool, even if the pool has no endpoint for it.
     pub is_sent: bool,
     /// Start of the current or last try.
@@ -97,6 +99,7 @@ impl<'c> Record<'c> {
             method: stats::METHODS.len() - 1,
             proto: "HTTP/1.1",
             tries: 0,
+            drawn_from: 0,
             is_sent: false,
             current_try: TryStart { at: Instant(0), number: 0, how: How::Picked },
             received: Cell::new(None),
@@ -166,6 +169,7 @@ impl<'c> Record<'c> {
         self.exchange.leave_route(table::is_of_listener);
         self.exchange.timing.set(Timing { ttfb_ns: None, connect_ns: None, ..timing });
         self.is_sent = false;
+        self.drawn_from = 0;
         self.received.take();
         self.status.set(0);
         self.sent_as.set(0);
@@ -177,6 +181,10 @@ impl<'c> Record<'c> {
     pub fn note_try_began(&mut self, pool: &WorkerPool, ticket: &InFlight<'_>, how: How) {
         self.tries += 1;
         self.current_try = TryStart { at: ticket.began(), number: self.tries, how };
+        if ticket.drawn_from > 0 && self.tries == 1 {
+            self.drawn_from = ticket.drawn_from;
+            pool.stats.explored.add(1);
+        }
         if let Some(explanation) = &self.explanation {
             explanation.try_began(pool, ticket, how);
         }

@@ -146,9 +146,7 @@ async fn open<'r>(
                 return None;
             }
         };
-        record.endpoint = Some(ticket.endpoint.clone());
-        record.tries += 1;
-        record.phase.set(Phase::Connect);
+        record.note_try_began(&ticket);
         let began = clock.now();
         timer.set(timer.tick_after(tries.timeouts(timeouts).connect));
         let connected = timer.limit(pin!(wanted.connect(&ticket.endpoint, early.filled()))).await;

@@ -8,6 +8,7 @@ use crate::observe::end::{Cause, Phase};
 use crate::observe::summary::Summary;
 use crate::observe::timing::Timing;
 use crate::peer::address_text::AddressText;
+use crate::upstream::pick::InFlight;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use evenkeel_balance::Clock;
 use evenkeel_net::transport::Transport;
@@ -29,6 +30,8 @@ pub struct Record<'c> {
     pub endpoint: Option<Rc<Endpoint>>,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
+    /// Number of endpoints that the endpoint of the first try was drawn from; 0 if it was picked.
+    drawn_from: u32,
     /// Server name from the ClientHello, if it is known.
     pub host: Option<Box<str>>,
     /// Current phase; the access log has the last phase.
@@ -52,6 +55,7 @@ impl<'c> Record<'c> {
             pool: None,
             endpoint: None,
             tries: 0,
+            drawn_from: 0,
             host: None,
             phase: Cell::new(Phase::Request),
             bytes_in: Cell::new(0),
@@ -65,6 +69,17 @@ impl<'c> Record<'c> {
     pub fn note_routed(&mut self, route: usize, pool: Option<&'c WorkerPool>) {
         (self.route, self.pool) = (Some(route), pool);
         self.rules.stats(route).sessions.add(1);
+    }
+
+    /// Notes the endpoint of the next try.
+    pub fn note_try_began(&mut self, ticket: &InFlight<'_>) {
+        self.endpoint = Some(ticket.endpoint.clone());
+        self.tries += 1;
+        self.phase.set(Phase::Connect);
+        if ticket.drawn_from > 0 && self.tries == 1 {
+            self.drawn_from = ticket.drawn_from;
+            ticket.pool.stats.explored.add(1);
+        }
     }
 
     /// Counts the session at its endpoint, which has just been connected and gets the bytes that have come so far.
@@ -183,6 +198,7 @@ impl Drop for Record<'_> {
             sent: self.pool.map_or(&NOWHERE, |pool| pool.named(self.endpoint.as_deref())),
             tls: self.client.peer.tls(),
             asked: &asked,
+            drawn_from: self.drawn_from,
             reason: self.reason.as_deref(),
             ..Line::new("TCP", &id, self.client.peer.ip_text(), taken, summary)
         };

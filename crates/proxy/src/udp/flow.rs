@@ -48,6 +48,8 @@ pub struct Flow {
     pub failed: Option<Slot>,
     /// Number of endpoints tried so far.
     pub tries: u32,
+    /// Number of endpoints that the endpoint of the first try was drawn from; 0 if it was picked.
+    drawn_from: u32,
     /// Datagrams sent to the client.
     pub answered: u64,
     /// Bytes received from the client.
@@ -108,6 +110,7 @@ impl Flow {
             named: None,
             failed: None,
             tries: 0,
+            drawn_from: 0,
             answered: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -147,6 +150,16 @@ impl Flow {
     /// True if no endpoint could be used, at first or since the last endpoint failed.
     pub fn has_failed(&self) -> bool {
         self.link.is_none() && (self.failed.is_some() || self.was_at.is_none())
+    }
+
+    /// Counts a try in this pool.
+    pub fn note_try_began(&mut self, pool: &WorkerPool) {
+        self.tries += 1;
+        let drawn_from = pool.balancer.borrow().drawn_from();
+        if drawn_from > 0 && self.tries == 1 {
+            self.drawn_from = drawn_from;
+            pool.stats.explored.add(1);
+        }
     }
 
     /// Counts the end of the flow at its route and pool.
@@ -189,6 +202,7 @@ impl Flow {
         let line = Line {
             client_port: key.client.port(),
             sent: self.was_at.as_ref().map_or(&NOWHERE, |(pool, endpoint)| pool.named(Some(endpoint))),
+            drawn_from: self.drawn_from,
             ..Line::new("UDP", &id, client.as_bytes(), taken, summary)
         };
         log.add(&line, &core.clock);

@@ -27,6 +27,8 @@ pub struct InFlight<'r> {
     /// The endpoint, held as its pool may release it meanwhile.
     pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
+    /// Number of endpoints that its endpoint was drawn from; 0 if it was picked.
+    pub drawn_from: u32,
 }
 
 impl<'r> InFlight<'r> {
@@ -35,8 +37,9 @@ impl<'r> InFlight<'r> {
     /// # Errors
     /// No endpoint can be picked.
     pub fn start(clock: &'r CachedClock, pool: &'r WorkerPool, request: &Request<'_>) -> Result<InFlight<'r>, NoPick> {
-        let ticket = pool.balancer.borrow_mut().start(request, clock.now())?;
-        Ok(InFlight::new(clock, pool, ticket))
+        let mut balancer = pool.balancer.borrow_mut();
+        let ticket = balancer.start(request, clock.now())?;
+        Ok(InFlight::new(clock, pool, ticket, balancer.drawn_from()))
     }
 
     /// Like [`start`](Self::start), and writes an explanation of the pick to `why`.
@@ -50,8 +53,9 @@ impl<'r> InFlight<'r> {
         request: &Request<'_>,
         why: &mut Explanation,
     ) -> Result<InFlight<'r>, NoPick> {
-        let ticket = pool.balancer.borrow_mut().start_explained(request, clock.now(), why)?;
-        Ok(InFlight::new(clock, pool, ticket))
+        let mut balancer = pool.balancer.borrow_mut();
+        let ticket = balancer.start_explained(request, clock.now(), why)?;
+        Ok(InFlight::new(clock, pool, ticket, balancer.drawn_from()))
     }
 
     /// Takes a place at the endpoint in this slot, for a sticky session.
@@ -60,13 +64,13 @@ impl<'r> InFlight<'r> {
     /// The endpoint is not eligible, or has no room.
     pub fn start_at(clock: &'r CachedClock, pool: &'r WorkerPool, slot: Slot) -> Result<InFlight<'r>, NoPick> {
         let ticket = pool.balancer.borrow_mut().start_at(slot, clock.now())?;
-        Ok(InFlight::new(clock, pool, ticket))
+        Ok(InFlight::new(clock, pool, ticket, 0))
     }
 
-    fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket) -> InFlight<'r> {
+    fn new(clock: &'r CachedClock, pool: &'r WorkerPool, ticket: Ticket, drawn_from: u32) -> InFlight<'r> {
         let endpoint = pool.endpoints.at(ticket.slot());
         endpoint.stats.active.add(1);
-        InFlight { clock, pool, endpoint, ticket: Some(ticket) }
+        InFlight { clock, pool, endpoint, ticket: Some(ticket), drawn_from }
     }
 
     fn ticket(&self) -> &Ticket {
@@ -154,7 +158,8 @@ impl OwnedInFlight {
     /// Takes it, to end it; `None` if it was taken before.
     pub fn take(&mut self) -> Option<InFlight<'_>> {
         let ticket = Some(self.ticket.take()?);
-        Some(InFlight { clock: &self.core.clock, pool: &self.pool, endpoint: self.endpoint.clone(), ticket })
+        let (clock, pool, endpoint) = (&self.core.clock, &self.pool, self.endpoint.clone());
+        Some(InFlight { clock, pool, endpoint, ticket, drawn_from: 0 })
     }
 }
 
@@ -313,14 +318,14 @@ impl Wait<'_> {
                 Some(why) => balancer.start_waited_explained(request, waiting, clock.now(), &mut why.borrow_mut()),
             };
             match started {
-                Ok(ticket) => return Poll::Ready(Ok(ticket)),
+                Ok(ticket) => return Poll::Ready(Ok((ticket, balancer.drawn_from()))),
                 Err(why) if !why.may_wait() => return Poll::Ready(Err(NoPlace::Pick(why))),
                 Err(_) => {}
             }
             gone(cx).map(|()| Err(NoPlace::ClientGone))
         }));
         match timer.limit(trying.as_mut()).await {
-            Ok(got) => got.map(|ticket| InFlight::new(clock, pool, ticket)),
+            Ok(got) => got.map(|(ticket, drawn_from)| InFlight::new(clock, pool, ticket, drawn_from)),
             Err(Elapsed) => Err(NoPlace::Waited(why)),
         }
     }

@@ -143,8 +143,10 @@ impl FromPool<'_> {
         };
         let left_out = self.pool.endpoints.len() - count;
         let left_out = if left_out > 0 { format!(" ({left_out} others drain or are backups)") } else { String::new() };
+        // Picks compare better without random ones among them.
+        let explore = if self.pool.explore > 0.0 { "; not explore" } else { "" };
         format!(
-            "{count} endpoints{left_out} with weights and limits, {} on {} workers, {reports}, queue, tries, ejection and slow start",
+            "{count} endpoints{left_out} with weights and limits, {} on {} workers, {reports}, queue, tries, ejection and slow start{explore}",
             self.pool.balance, self.workers
         )
     }

@@ -30,6 +30,13 @@ pub(super) struct Explorer {
     drawn_from: u32,
 }
 
+impl Explorer {
+    /// Notes that the endpoint of the latest start was not drawn.
+    pub(super) fn picked(&mut self) {
+        self.drawn_from = 0;
+    }
+}
+
 impl Balancer {
     /// Returns this balancer with a share of its requests at uniformly drawn endpoints; shares above [`SHARE_MAX`] count
     /// as that. A share of 0 turns exploration off. The same seed gives the same draws.
@@ -65,7 +72,7 @@ impl Balancer {
         trace: Option<&mut Explanation>,
     ) -> Option<Ticket> {
         let explorer = self.explorer.as_mut()?;
-        explorer.drawn_from = 0;
+        explorer.picked();
         if !request.tried.is_empty() || explorer.rng.unit() >= explorer.share {
             return None;
         }
@@ -166,7 +173,9 @@ mod tests {
         let made = || pool.balancer(algorithm, &params, Seat::default(), 5).expect("checked parameters");
         let (plain, explored) = (picks(&mut made()), picks(&mut made().exploring(0.2, 5)));
         let picked = explored.iter().filter(|(_, from)| *from == 0).map(|(slot, _)| slot);
-        assert!(picked.eq(plain.iter().map(|(slot, _)| slot).take(explored.iter().filter(|(_, from)| *from == 0).count())));
+        assert!(
+            picked.eq(plain.iter().map(|(slot, _)| slot).take(explored.iter().filter(|(_, from)| *from == 0).count()))
+        );
     }
 
     #[test]

@@ -121,6 +121,8 @@ words! {
         Timers = "timers",
         /// Termination state: the side that ended the request, and its phase; `--` for a normal end.
         Term = "term",
+        /// Probability of the endpoint of the first try, if that was drawn uniformly (`explore` of the pool).
+        Probability = "probability",
         /// Status name of a gRPC call, such as `unavailable`.
         GrpcStatus = "grpc_status",
         /// Reason of an answer that evenkeel made itself.

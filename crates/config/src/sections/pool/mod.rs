@@ -55,6 +55,7 @@ use endpoint::ENTRY;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::eligible::{Locality, Panic};
+use evenkeel_balance::explore;
 use evenkeel_wire::http1::tolerance::Tolerated;
 use evenkeel_wire::proxy_protocol::ProxyVersion;
 use health::HEALTH;
@@ -93,6 +94,19 @@ table! {
                 predicts how each algorithm would have handled them. Shadows do not route requests. At most four, each \
                 written like `balance`.",
             why: "",
+        };
+        /// Share of requests whose endpoint is drawn uniformly instead of picked; 0 = off.
+        explore: f64 = Key {
+            name: "explore",
+            kind: Kind::Number { min: 0.0, max: explore::SHARE_MAX },
+            absent: Absent::Default("0"),
+            help: "Share of requests whose endpoint is drawn at random instead of picked: each endpoint that may get \
+                the request has the same chance, whatever its weight. The access log has the `probability` of these \
+                draws, from which other algorithms can be judged without a model. Requests of sessions (`sticky`) and \
+                tries after the first are not explored; requests with a hash key are, so that this share of them misses \
+                the endpoint of their key.",
+            why: "Exploration costs latency where endpoints differ, so it is off. 0.02 gives 2,000 draws per 100,000 \
+                requests.",
         };
         /// Endpoints in the order of the file, without duplicate names or addresses. Not empty, unless
         /// `discover` or `empty_status` is set.

@@ -11,6 +11,7 @@ use crate::observe::tries::Try;
 use crate::peer::quic::Quic;
 use evenkeel_net::tls::Info;
 use evenkeel_wire::grpc::Status;
+use std::io::Write;
 
 /// Fields of a line: a request, a session, a flow or a failed handshake.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,9 @@ pub struct Line<'a> {
     pub answered: &'a [u8],
     /// Tries, if there were several. Otherwise empty, and the line lacks this field.
     pub attempts: &'a [Try],
+    /// Number of endpoints that the endpoint of the first try was drawn from. If it is 0, the endpoint was picked, and
+    /// the line lacks the probability.
+    pub drawn_from: u32,
     /// Times, bytes, status and end.
     pub summary: Summary,
     /// Reason why the client did not get an endpoint's response. Without a reason, the line lacks this field.
@@ -73,6 +77,7 @@ impl<'a> Line<'a> {
             asked: &[],
             answered: &[],
             attempts: &[],
+            drawn_from: 0,
             summary,
             reason: None,
             first_route: None,
@@ -127,7 +132,12 @@ impl<'a> Line<'a> {
         let is_call = self.summary.call_status.is_some();
         let has_text =
             self.cache.is_some() || self.user.is_some() || self.reason.is_some() || self.first_route.is_some();
-        !is_call && !has_text && self.answered.is_empty() && self.attempts.is_empty()
+        !is_call && !has_text && self.drawn_from == 0 && self.answered.is_empty() && self.attempts.is_empty()
+    }
+
+    /// Probability of the endpoint of the first try, if that was drawn.
+    pub(super) fn probability(&self) -> Option<f64> {
+        (self.drawn_from > 0).then(|| 1.0 / f64::from(self.drawn_from))
     }
 
     /// Appends the end of a line with rare fields.
@@ -147,6 +157,10 @@ impl<'a> Line<'a> {
                 out.push(b'}');
             }
             out.push(b']');
+        }
+        if let Some(probability) = self.probability() {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, ",\"probability\":{probability}");
         }
         let call_status = self.summary.call_status.map(Status::name);
         let texts = [("grpc_status", call_status), ("first_route", self.first_route), ("reason", self.reason)];
@@ -261,6 +275,15 @@ mod tests {
         assert!(written(&line).ends_with("\"term\":\"--\",\"grpc_status\":\"unavailable\"}\n"), "{}", written(&line));
         let line = Line { reason: Some("none"), ..line };
         assert!(written(&line).ends_with("\"grpc_status\":\"unavailable\",\"reason\":\"none\"}\n"));
+    }
+
+    #[test]
+    fn a_drawn_endpoint_has_its_probability() {
+        for (drawn_from, text) in [(1, "1"), (4, "0.25"), (3, "0.3333333333333333")] {
+            let line = Line { drawn_from, reason: Some("why"), ..usual() };
+            let end = format!("\"term\":\"--\",\"probability\":{text},\"reason\":\"why\"}}\n");
+            assert!(written(&line).ends_with(&end), "{}", written(&line));
+        }
     }
 
     #[test]

@@ -155,6 +155,10 @@ impl Out<'_> {
             LineValue::Total => self.millis(Some(timing.total_ns)),
             LineValue::Timers => self.write_timers(),
             LineValue::Term => self.foreign(Some(&line.summary.term())),
+            LineValue::Probability => match line.probability() {
+                Some(probability) => write!(self, "{probability}"),
+                None => self.write_str(NONE),
+            },
             LineValue::GrpcStatus => self.foreign(call_status.map(Status::name).map(str::as_bytes)),
             LineValue::Reason => self.foreign(line.reason.map(str::as_bytes)),
             LineValue::Captured => self.write_captured(),

@@ -76,6 +76,9 @@ impl Shown<'_> {
         })?;
         let help = "TCP sessions that were reset because their endpoint went down (`on_down = \"close\"`)";
         self.by_pool(encoder, ("evenkeel_sessions_ended_down", help), is_tcp, NO_LABEL, |p, _| &p.ended_down)?;
+        let help =
+            "Requests, sessions and flows whose first endpoint was drawn uniformly instead of picked (`explore`)";
+        self.by_pool(encoder, ("evenkeel_pool_explored", help), forwards, NO_LABEL, |p, _| &p.explored)?;
         let help = "Hedged copies of slow requests: copies sent, and copies that responded first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]

@@ -174,9 +174,10 @@ fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Ve
     let pools = next.pools();
     let balancers = plan.pools.iter().enumerate().map(|(at, pool)| {
         // Balancers only know whether there are shadows, not which.
-        let same = old_pools
-            .get(&*pool.name)
-            .is_some_and(|old| old.balance == pool.balance && old.shadow.is_empty() == pool.shadow.is_empty());
+        let same = old_pools.get(&*pool.name).is_some_and(|old| {
+            let remembers = |pool: &Pool| !pool.shadow.is_empty();
+            old.balance == pool.balance && remembers(old) == remembers(pool) && old.explore == pool.explore
+        });
         let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
         let journal = proxy.journal.as_ref().filter(|_| recorded);
         let made = (!same).then(|| pools.get(&pool.name).balancers(pool, journal)).transpose();
