@@ -139,6 +139,23 @@ fn figures(experiment: &str, cases: &[&str], against: &[&str]) -> Option<Value> 
 }
 
 #[test]
+fn whatif_is_judged_by_cases_and_breakers() {
+    if beside(&[]).is_none() {
+        return;
+    }
+    let report = report("whatif", &["--quick", "--only", "equal-030,lognormal,clock-back"]);
+    let (cases, breakers) = (&report["raw"]["cases"], &report["raw"]["breakers"]);
+    assert_eq!((cases[0]["name"].as_str(), cases[1]["name"].as_str()), (Some("equal-030"), Some("lognormal")));
+    for case in cases.as_array().expect("a list") {
+        let truth = case["truth"].as_array().expect("a list");
+        assert_eq!((truth.len(), &case["seeds"]), (4, &4.into()), "{case:#}");
+        assert!(truth.iter().all(|of| of["latency_ms"][2]["value"].as_f64() > Some(30.0)), "{case:#}");
+    }
+    assert_eq!((&breakers[0]["name"], breakers.as_array().map(Vec::len)), (&"clock-back".into(), Some(1)));
+    assert!(report["raw"]["scores"]["refused"].is_number());
+}
+
+#[test]
 fn h2_cost_measures_streams_calls_and_idle_connections() {
     if evenkeel_peers::installed(&["haproxy", "nginx", "h2load", "curl", "openssl"]) {
         let cases = ["h2c-16x32", "h2-tls-16x32", "grpc-unary", "idle-h2"];

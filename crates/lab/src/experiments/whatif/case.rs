@@ -4,6 +4,7 @@ use super::entry::{self, Entry};
 use super::lines::Format;
 use super::traces;
 use evenkeel_balance::retry;
+use evenkeel_balance::rng::mix;
 use evenkeel_sim::run::Run;
 use evenkeel_sim::scenario::{Balancing, Capacity, Deployment, Load, Policy, Scenario, Server, Service, Serving, Step};
 use evenkeel_sim::work::Work;
@@ -14,9 +15,6 @@ pub const WORK_NS: f64 = 30e6;
 
 /// Time between a balancer and an endpoint, in nanoseconds.
 const LINK_NS: u64 = 100_000;
-
-/// Seed of the logged run. The runs of the truth have others.
-const SEED: u64 = 48;
 
 /// Row of the table of cases.
 pub struct Row {
@@ -165,7 +163,7 @@ impl Row {
                 let states = vec![(1.0, 0.6), (0.5, 0.4)];
                 server.capacity.push(Capacity::Antagonist { states, mean_ns: 500_000_000 });
             }
-            More::Refusals if at == 0 => (server.threads, server.backlog) = (3, 0),
+            More::Refusals if at == 0 => (server.threads, server.backlog) = (2, 0),
             More::Queue(max) => server.in_flight_max = max,
             More::Weights(weights) => server.weight = weights[at],
             _ => {}
@@ -234,7 +232,9 @@ impl Arrivals {
 impl Case {
     /// Runs the case under its policy.
     pub fn log(&self) -> (Run, Vec<Logged>) {
-        simulate_logged(&self.scenario, &named(self.policy), self.service, SEED)
+        // Each case has its own seed, or all logs would share their luck. The runs of the truth have small seeds.
+        let seed = self.name.bytes().fold(1 << 32, |seed, byte| mix(seed ^ u64::from(byte)));
+        simulate_logged(&self.scenario, &named(self.policy), self.service, seed)
     }
 
     /// Lines of a run before they are written.

@@ -115,7 +115,7 @@ pub static ALL: &[Row] = &[
     long(40_000, with(More::Stalls, row("stalls", FOUR, Fifo, Exponential, 0.5, Poisson, "round_robin", Evenkeel))),
     long(40_000, with(More::Stalls, row("stalls-sharing", SIX, Equal, Exponential, 0.6, Poisson, "leastconn", Evenkeel))),
     long(30_000, with(More::Neighbour, row("noisy-neighbour", FOUR, Equal, Exponential, 0.6, Poisson, "random", Evenkeel))),
-    with(More::Refusals, row("refusals", FOUR, Fifo, Exponential, 0.5, Poisson, "random", Evenkeel)),
+    with(More::Refusals, row("refusals", FOUR, Fifo, Exponential, 0.6, Poisson, "random", Evenkeel)),
     with(More::Balancers(2), row("two-balancers", SIX, Fifo, Exponential, 0.7, Poisson, "leastconn", Evenkeel)),
     with(More::Balancers(2), row("two-balancers-random", FOUR, Equal, Exponential, 0.7, Poisson, "random", Haproxy)),
     with(More::Workers(2), row("two-workers", FOUR, Fifo, Exponential, 0.75, Poisson, "leastconn", Evenkeel)),

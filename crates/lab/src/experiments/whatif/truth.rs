@@ -92,11 +92,14 @@ impl Truth {
         self.policies.iter().find(|of| of.policy == policy)
     }
 
-    /// Difference between the highest and the lowest latency over all policies, by quantile, in milliseconds.
+    /// Difference between the highest and the lowest latency, by quantile, in milliseconds. Policies with more than five
+    /// times the lowest latency do not count: an interval that only tells an overload from the rest says little.
     pub fn spread_ms(&self) -> [Mean; 3] {
         std::array::from_fn(|at| {
             let by_value = |a: &Mean, b: &Mean| a.value.total_cmp(&b.value);
-            let of = || self.policies.iter().map(|of| of.change_ms[at]);
+            let lowest = self.policies.iter().map(|of| of.latency_ms[at].value).fold(f64::INFINITY, f64::min);
+            let sound = |of: &&Figures| of.latency_ms[at].value <= 5.0 * lowest;
+            let of = || self.policies.iter().filter(sound).map(|of| of.change_ms[at]);
             let (low, high) = (of().min_by(by_value).unwrap_or_default(), of().max_by(by_value).unwrap_or_default());
             Mean { value: high.value - low.value, error: low.error.hypot(high.error) }
         })
