@@ -64,9 +64,7 @@ pub fn ask(evenkeel: &str, case: &Case, entries: &[Entry], folder: &Path) -> Res
     } else {
         command.extend(["--balance".to_owned(), case.claimed.to_owned()]);
     }
-    for question in QUESTIONS {
-        command.extend(["--try".to_owned(), question.to_owned()]);
-    }
+    command.extend(["--try".to_owned(), QUESTIONS.join(",")]);
     command.push("--json".to_owned());
     write(&folder.join(format!("{}.command", case.name)), &(command.join(" ") + "\n"))?;
     let began = Instant::now();
