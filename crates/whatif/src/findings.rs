@@ -18,6 +18,8 @@ pub struct Asked<'a> {
     pub members: Option<Vec<Member>>,
     /// Workers that pick, each for a random part of the requests.
     pub workers: u32,
+    /// True if endpoints answer probes of their load, in the log and in the answers.
+    pub answers_probes: bool,
     /// Policy in force; `None` finds it.
     pub in_force: Option<Candidate>,
     /// Policies to try; empty for the usual.
@@ -62,7 +64,7 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         verdict: None,
     };
     let traffic = match Traffic::of(record, asked.pool, asked.members.as_deref(), asked.workers) {
-        Ok(traffic) => traffic,
+        Ok(traffic) => Traffic { answers_probes: asked.answers_probes, ..traffic },
         Err(doubts) => return Ok(none(record.pools[asked.pool].clone(), doubts)),
     };
     let found = Findings {

@@ -21,7 +21,7 @@ pub fn json(found: &Findings) -> Value {
             });
             json!({ "off": system.off, "clients": format!("{:?}", system.clients), "endpoints": ways.collect::<Vec<_>>() })
         });
-        json!({ "compared": compared.collect::<Vec<_>>(), "systems": systems.collect::<Vec<_>>(), "memory": model.has_memory })
+        json!({ "compared": compared.collect::<Vec<_>>(), "systems": systems.collect::<Vec<_>>(), "memory": [model.memory.within, model.memory.across, model.memory.error] })
     });
     let answers = found.answers.iter().map(|answer| {
         let mut value = json!({ "question": answer.label, "refused": answer.figures.as_ref().err() });

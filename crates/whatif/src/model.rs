@@ -1,11 +1,11 @@
 //! Models of the endpoints and clients that reproduce a log: fitted to its first part, and run on the rest.
 
 use crate::doubts::Doubt;
-use crate::memory::memory;
+use crate::memory::{Memory, memory};
 use crate::policy::Candidate;
 use crate::traffic::Traffic;
 use evenkeel_sim::replay::fit::ways;
-use evenkeel_sim::replay::{Clients, Course, Figure, Played, System, Trace, Way, play, quantile};
+use evenkeel_sim::replay::{Clients, Course, Played, System, Trace, Way, play, quantile};
 
 /// Part of the log that models are fitted to before they are run on the rest.
 const FITTED: f64 = 0.6;
@@ -20,6 +20,9 @@ const LEVELS: [f64; 7] = [0.0, 0.17, 0.33, 0.5, 0.67, 0.83, 1.0];
 /// natural logarithm.
 const PART_MAX: f64 = 0.04;
 const TIMES_MAX: f64 = 0.16;
+
+/// Runs of each system, each with other luck.
+const RUNS: u64 = 4;
 
 /// Systems are left out that deviate more than this and more than this many times as much as the best.
 const NEAR: f64 = 0.04;
@@ -57,6 +60,8 @@ pub struct Model {
     pub policy: Candidate,
     /// Likely systems, each with its models by member.
     pub systems: Vec<Likely>,
+    /// Correlations of the work of consecutive requests under the first of the systems.
+    pub memory: Memory,
     /// True if the work of consecutive requests is alike, so that their order is kept.
     pub has_memory: bool,
     /// Comparison of the best system with the held-out part of the log.
@@ -100,9 +105,10 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
     if coherent.is_empty() {
         return Err(vec![incoherent(worst)]);
     }
-    let has_memory = memory(trace, &coherent[0].iter().collect::<Vec<_>>()).across > MEMORY_MAX / 2.0;
+    let memory = memory(trace, &coherent[0].iter().collect::<Vec<_>>());
+    let has_memory = memory.across > MEMORY_MAX / 2.0;
     let (train, test) = (trace.part(0.0, FITTED), trace.part(FITTED, 1.0));
-    let measured = Measured::of(&test);
+    let (measured, retries) = (Measured::of(&test), retries(traffic));
     let mut tried: Vec<(usize, Likely, Vec<Compared>, f64)> = Vec::new();
     for clients in Clients::possible(trace) {
         for set in &coherent {
@@ -116,12 +122,12 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
                     members: &test.members,
                     ways: trained.iter().collect(),
                     clients,
-                    answers_probes: false,
+                    answers_probes: traffic.answers_probes,
                     ranks: ranks.as_deref(),
                 };
-                let course =
-                    Course { retries: retries(traffic), ..Course::new(policy.algorithm, &policy.params, seed) };
-                let (compared, off) = compare(&play(&system, course), &measured, traffic, &test);
+                let course = |seed| Course { retries, ..Course::new(policy.algorithm, &policy.params, seed) };
+                let runs: Vec<Played> = (seed..seed + RUNS).map(|seed| play(&system, course(seed))).collect();
+                let (compared, off) = compare(&runs, &measured, traffic, &test);
                 tried.push((number, Likely { ways: set.clone(), clients, off }, compared, off));
             }
         }
@@ -138,7 +144,7 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
         of.0 == number && of.3 <= NEAR.max(TIMES_BEST * best) && of.2.iter().all(|one| one.agrees)
     };
     let systems = tried.iter().filter(near).map(|of| of.1.clone()).collect();
-    Ok(Model { policy: policies[number].clone(), systems, has_memory, compared, measured: Measured::of(trace) })
+    Ok(Model { policy: policies[number].clone(), systems, memory, has_memory, compared, measured: Measured::of(trace) })
 }
 
 /// Most tries after the first of a request in the traffic.
@@ -203,14 +209,17 @@ fn unlike(compared: &[Compared], policy: &Candidate, is_given: bool) -> Doubt {
 }
 
 impl Compared {
-    fn of_part(what: String, logged: f64, model: Figure, longer: f64) -> Compared {
-        let agrees = (logged - model.value).abs() <= PART_MAX + model.error * longer;
+    /// Comparison of parts of all; `more` widens what counts as equal.
+    fn of_part(what: String, logged: f64, model: Spread, more: f64) -> Compared {
+        let agrees = (logged - model.value).abs() <= PART_MAX + 2.0 * model.deviation + more;
         Compared { what, logged, model: model.value, agrees }
     }
 
-    fn of_times(what: &str, logged: f64, model: f64, more: f64) -> Compared {
-        let agrees = (logged.max(1e-9) / model.max(1e-9)).ln().abs() <= TIMES_MAX + more;
-        Compared { what: what.to_string(), logged, model, agrees }
+    /// Comparison of positive numbers by their ratio.
+    fn of_ratio(what: &str, logged: f64, model: Spread, most: f64) -> Compared {
+        let (logged, value) = (logged.max(1e-9), model.value.max(1e-9));
+        let agrees = (logged / value).ln().abs() <= most + 2.0 * model.deviation / value;
+        Compared { what: what.to_string(), logged, model: value, agrees }
     }
 
     /// True for figures of picks, not of times.
@@ -219,35 +228,51 @@ impl Compared {
     }
 }
 
-/// Comparison of a run with the log, and the deviation of times and requests in flight.
-fn compare(played: &Played, log: &Measured, traffic: &Traffic, test: &Trace) -> (Vec<Compared>, f64) {
+/// Mean and standard deviation of a figure over runs.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    value: f64,
+    deviation: f64,
+}
+
+impl Spread {
+    fn of(runs: &[Played], figure: impl Fn(&Played) -> f64) -> Spread {
+        let values: Vec<f64> = runs.iter().map(figure).collect();
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        let squares: f64 = values.iter().map(|one| (one - value).powi(2)).sum();
+        Spread { value, deviation: (squares / (values.len().max(2) - 1) as f64).sqrt() }
+    }
+}
+
+/// Comparison of runs with the log, and the deviation of times and requests in flight.
+fn compare(runs: &[Played], log: &Measured, traffic: &Traffic, test: &Trace) -> (Vec<Compared>, f64) {
     /// Requests in flight below which a relative difference is insignificant.
     const FEW: f64 = 0.15;
-    let longer = (played.requests / test.arrivals.len().max(1) as f64).max(1.0).sqrt();
-    let off = |at: &usize| (log.shares[*at] - played.shares[*at].value).abs() - played.shares[*at].error * longer;
+    let shares: Vec<Spread> = (0..log.shares.len()).map(|at| Spread::of(runs, |of| of.shares[at].value)).collect();
+    let off = |at: &usize| (log.shares[*at] - shares[*at].value).abs() - 2.0 * shares[*at].deviation;
     let furthest = (0..log.shares.len()).max_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0);
+    // Requests that start in the same unit of time have an order that the log does not know.
+    let close = test.arrivals.windows(2).filter(|pair| pair[1].at - pair[0].at < test.unit_ns - 1).count();
+    let close = close as f64 / test.arrivals.len().max(1) as f64;
     let share = format!("share of {}", traffic.names[furthest]);
-    let mut all = vec![Compared::of_part(share, log.shares[furthest], played.shares[furthest], longer)];
-    all.push(Compared::of_part("picks in turn".to_string(), log.in_turn, played.in_turn, longer));
-    all.push(Compared::of_part("picks of the least loaded".to_string(), log.least, played.least, longer));
-    let met = Compared::of_times(
-        "mean in flight",
-        log.met + FEW,
-        played.met.value + FEW,
-        played.met.error * longer / (played.met.value + FEW),
-    );
-    all.push(met);
-    let ms = |ns: f64| ns / 1e6;
-    let [median, p90, p99] = log.times_ns;
-    let p99_more = TIMES_MAX + played.ln_p99.error * longer;
-    let more = (played.ln_p99.error * longer / 3.0).min(TIMES_MAX);
-    all.push(Compared::of_times("p50 in ms", ms(median), ms(played.median_ns), more));
-    all.push(Compared::of_times("p90 in ms", ms(p90), ms(played.p90_ns), more));
-    all.push(Compared::of_times("p99 in ms", ms(p99), ms(played.ln_p99.value.exp()), p99_more));
+    let in_turn = Spread::of(runs, |of| of.in_turn.value);
+    let least = Spread::of(runs, |of| of.least.value);
+    let met = Spread::of(runs, |of| of.met.value + FEW);
+    let ms = |of: fn(&Played) -> f64| Spread::of(runs, |run| of(run) / 1e6);
+    let [p50, p90, p99] = log.times_ns.map(|ns| ns / 1e6);
+    let all = vec![
+        Compared::of_part(share, log.shares[furthest], shares[furthest], 0.0),
+        Compared::of_part("picks in turn".to_string(), log.in_turn, in_turn, 2.0 * close * in_turn.value),
+        Compared::of_part("picks of the least loaded".to_string(), log.least, least, close),
+        Compared::of_ratio("mean in flight", log.met + FEW, met, TIMES_MAX),
+        Compared::of_ratio("p50 in ms", p50, ms(|of| of.median_ns), TIMES_MAX),
+        Compared::of_ratio("p90 in ms", p90, ms(|of| of.p90_ns), TIMES_MAX),
+        Compared::of_ratio("p99 in ms", p99, ms(|of| of.ln_p99.value.exp()), 2.0 * TIMES_MAX),
+    ];
     let wrong = all.iter().filter(|one| !one.agrees).count() as f64;
-    let ln = |one: &Compared| (one.logged.max(1e-9) / one.model.max(1e-9)).ln().abs();
+    let ln = |one: &Compared| (one.logged / one.model).ln().abs();
     let times = all[3..6].iter().map(ln).fold(0.0, f64::max);
-    let parts = all[..3].iter().map(|one| (one.logged - one.model).abs()).fold(0.0, f64::max);
+    let parts = all[..1].iter().map(|one| (one.logged - one.model).abs()).fold(0.0, f64::max);
     (all, times.max(parts) + wrong)
 }
 

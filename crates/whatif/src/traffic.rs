@@ -30,6 +30,8 @@ pub struct Traffic {
     /// Requests in the order of the lines.
     pub rows: Vec<Row>,
     pub trace: Trace,
+    /// True if endpoints answer probes of their load.
+    pub answers_probes: bool,
     /// Unit of the times, in nanoseconds.
     pub unit_ns: u32,
 }
@@ -58,8 +60,8 @@ impl Traffic {
         order.iter().zip(index).for_each(|(&at, index)| member[at] = Some(index));
         let unit_ns = record.units_ns[0].max(record.units_ns[1]).max(1);
         let seen = seen(&rows, &member, workers, unit_ns);
-        let trace = Trace::of(&seen, specs, workers);
-        Ok(Traffic { pool: record.pools[pool].clone(), names, rows, trace, unit_ns })
+        let trace = Trace::of(&seen, specs, workers, unit_ns.into());
+        Ok(Traffic { pool: record.pools[pool].clone(), names, rows, trace, answers_probes: false, unit_ns })
     }
 }
 

@@ -23,13 +23,16 @@ pub struct World {
     clients: Clients,
     ranks: Option<Vec<f32>>,
     retries: u32,
+    answers_probes: bool,
     seed: u64,
 }
 
 /// Makes `count` worlds, in turn of the systems of a model.
 pub fn worlds(model: &Model, traffic: &Traffic, retries: u32, count: usize, seed: u64) -> Vec<World> {
     let trace = latest(&traffic.trace);
-    (0..count).map(|number| world(model, &trace, retries, number, seed)).collect()
+    let world =
+        |number| World { answers_probes: traffic.answers_probes, ..world(model, &trace, retries, number, seed) };
+    (0..count).map(world).collect()
 }
 
 fn latest(trace: &Trace) -> Trace {
@@ -49,7 +52,7 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
         Some(_) => ways.clone(),
         None => ways.iter().map(|way| resampled(way, &mut rng)).collect(),
     };
-    World { system, trace, ways, clients: *clients, ranks, retries, seed: rng.next_u64() }
+    World { system, trace, ways, clients: *clients, ranks, retries, answers_probes: false, seed: rng.next_u64() }
 }
 
 /// Model with as many samples, drawn from its own with repetition.
@@ -80,7 +83,7 @@ fn blocks(trace: &Trace, ranks: Option<&[f32]>, rng: &mut Rng) -> (Trace, Option
         at = arrivals.last().map_or(0, |last: &evenkeel_sim::replay::Arrival| last.at) + mean_gap;
     }
     let span_ns = arrivals.last().map_or(0, |last| last.at);
-    (Trace { arrivals, members: trace.members.clone(), workers: trace.workers, span_ns }, moved)
+    (Trace { arrivals, members: trace.members.clone(), span_ns, ..*trace }, moved)
 }
 
 impl World {
@@ -95,7 +98,7 @@ impl World {
                 Clients::Closed(users) => Clients::Closed((f64::from(users) * conditions.load).round().max(1.0) as u32),
                 Clients::Open => Clients::Open,
             },
-            answers_probes: policy.algorithm.asks,
+            answers_probes: self.answers_probes,
             ranks: self.ranks.as_deref(),
         };
         play(

@@ -173,6 +173,10 @@ pub struct Whatif {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub retries: Option<u32>,
 
+    /// Endpoints answer probes of their load, as prequal wants [default: by load_reports in --from]
+    #[arg(long)]
+    pub probes: bool,
+
     /// Number of worlds that the answers are over; more narrow the intervals
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(4..=1000))]
     pub worlds: u32,

@@ -4,7 +4,7 @@ use crate::arguments::Whatif;
 use crate::commands::check;
 use crate::failure::{Failure, color};
 use crate::output::print;
-use evenkeel_config::plan::{Plan, Pool, Workers};
+use evenkeel_config::plan::{Plan, Pool, Probe, Workers};
 use evenkeel_config::{render_text, tables};
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
@@ -41,6 +41,7 @@ pub fn whatif(arguments: &Whatif) -> Result<(), Failure> {
         pool,
         members: configured.map(members),
         workers: plan.as_ref().map_or(1, workers),
+        answers_probes: arguments.probes || configured.is_some_and(answers_probes),
         in_force: in_force.or(from_plan.as_ref().and_then(Candidate::of)),
         policies: arguments.tried.iter().flat_map(|given| &given.0).filter_map(Candidate::of).collect(),
         conditions: &|traffic| conditions(arguments, traffic),
@@ -141,6 +142,10 @@ fn members(pool: &Pool) -> Vec<Member> {
         Member { names, weight: endpoint.weight.into(), in_flight_max: pool.limits.requests_per_endpoint }
     };
     pool.endpoints.iter().filter(|endpoint| endpoint.weight > 0 && !endpoint.drain).map(member).collect()
+}
+
+fn answers_probes(pool: &Pool) -> bool {
+    pool.load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off)
 }
 
 fn workers(plan: &Plan) -> u32 {

@@ -78,7 +78,7 @@ pub fn ways(trace: &Trace, endpoint: usize, name: &str, requests_max: usize) -> 
         let shared = finite.clone().map(|&cores| Serving::Sharing { cores: f64::from(cores) });
         let waited = finite.map(|&cores| Serving::Fifo { cores });
         for serving in shared.chain(waited).chain((delay_ns == 0).then_some(Serving::Unlimited)) {
-            ways.extend(way(&of, timeline.work(serving), serving, delay_ns));
+            ways.extend(way(&of, timeline.work(serving), serving, delay_ns, trace.unit_ns));
         }
     }
     if ways.is_empty() {
@@ -96,23 +96,25 @@ impl Way {
             return None;
         }
         let work = Timeline::of(&of, self.delay_ns).work(self.serving);
-        way(&of, work, self.serving, self.delay_ns)
+        way(&of, work, self.serving, self.delay_ns, trace.unit_ns)
     }
 }
 
 /// Model with this work; `None` if the work rules it out.
-fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Option<Way> {
+fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64, unit_ns: u64) -> Option<Way> {
     // The first requests may have found requests that started before the record.
     let skipped = of.len() / 20;
-    let negative = work.iter().skip(skipped).filter(|&&ns| ns <= 0.0).count();
+    // Each end of a span is off by up to a unit.
+    let slack = 2.0 * (unit_ns - 1) as f64;
+    let negative = work.iter().skip(skipped).filter(|&&ns| ns <= -slack).count();
     if negative as f64 > NEGATIVE_MAX * work.len() as f64 {
         return None;
     }
     let mut found: Vec<u32> = of.iter().map(|a| a.found).collect();
     let middle = *found.select_nth_unstable(of.len() / 2).1;
     let (mut few, mut many) = (Moments::default(), Moments::default());
-    for (a, &ns) in of.iter().zip(&work).skip(skipped).filter(|(a, ns)| **ns > 0.0 && !a.failed) {
-        if a.found > middle { &mut many } else { &mut few }.add(ns.ln());
+    for (a, &ns) in of.iter().zip(&work).skip(skipped).filter(|(a, ns)| **ns > -slack && !a.failed) {
+        if a.found > middle { &mut many } else { &mut few }.add((ns + slack).ln());
     }
     let misfit = if many.count < 10.0 || few.count < 10.0 { 0.0 } else { (many.mean() - few.mean()).abs() };
     let error = (few.variance() / few.count.max(1.0) + many.variance() / many.count.max(1.0)).sqrt();

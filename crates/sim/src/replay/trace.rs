@@ -65,6 +65,8 @@ pub struct Trace {
     pub workers: u32,
     /// Time from the first start to the last, in nanoseconds.
     pub span_ns: u64,
+    /// Unit of the times, in nanoseconds, at least 1.
+    pub unit_ns: u64,
 }
 
 /// Picks in order, compared with those a round before.
@@ -94,8 +96,8 @@ pub(super) fn is_least(in_flight: &[u32], members: &[EndpointSpec], member: usiz
 }
 
 impl Trace {
-    /// Trace of requests in order of their starts.
-    pub fn of(seen: &[Seen], members: Vec<EndpointSpec>, workers: u32) -> Trace {
+    /// Trace of requests in order of their starts, whose times have this unit.
+    pub fn of(seen: &[Seen], members: Vec<EndpointSpec>, workers: u32, unit_ns: u64) -> Trace {
         let first = seen.first().map_or(0, |one| one.at);
         let (mut ends, mut latest_end) = (BinaryHeap::<Reverse<(u64, usize)>>::new(), None);
         let mut in_flight = vec![0u32; members.len()];
@@ -131,7 +133,7 @@ impl Trace {
             ends.push(Reverse((end, one.endpoint.unwrap_or(usize::MAX))));
         }
         let span_ns = arrivals.last().map_or(0, |last| last.at);
-        Trace { arrivals, members, workers, span_ns }
+        Trace { arrivals, members, workers, span_ns, unit_ns }
     }
 
     /// Part of the trace from `from` to `to`, shares of its requests from 0 to 1.
@@ -141,7 +143,7 @@ impl Trace {
         let first = arrivals.first().map_or(0, |one| one.at);
         arrivals.iter_mut().for_each(|one| one.at -= first);
         let span_ns = arrivals.last().map_or(0, |last| last.at);
-        Trace { arrivals, members: self.members.clone(), workers: self.workers, span_ns }
+        Trace { arrivals, members: self.members.clone(), span_ns, ..*self }
     }
 
     /// Requests, without the tries that followed a failure.

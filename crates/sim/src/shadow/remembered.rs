@@ -49,7 +49,7 @@ impl Remembered {
         rows.sort_by_key(|(_, row)| row.began);
         let position: BTreeMap<usize, usize> = (0..).zip(&members).map(|(at, m)| (m.slot.index(), at)).collect();
         let seen: Vec<Seen> = rows.iter().map(|(worker, row)| seen(*worker, row, &position)).collect();
-        let trace = Trace::of(&seen, members.iter().map(spec).collect(), workers.len() as u32);
+        let trace = Trace::of(&seen, members.iter().map(spec).collect(), workers.len() as u32, 1);
         if trace.arrivals.len() < REQUESTS_MIN {
             return Err(too_few(trace.arrivals.len()));
         }
