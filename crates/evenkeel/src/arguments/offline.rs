@@ -145,9 +145,9 @@ pub struct Whatif {
     #[arg(long, value_name = "NAME", value_parser = policies)]
     pub balance: Option<Policies>,
 
-    /// Algorithms to try, separated by commas: leastconn,random{draws=3} [default: all that need no key]
+    /// Algorithms to try, separated by commas: leastconn,random{draws=3}; may be repeated [default: all that need no key]
     #[arg(long = "try", value_name = "NAMES", value_parser = policies)]
-    pub tried: Option<Policies>,
+    pub tried: Vec<Policies>,
 
     /// Try them at this multiple of the load
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
