@@ -14,6 +14,9 @@ mod files;
 mod grpc;
 mod h2spec;
 mod http3;
+mod http3_paths;
+#[path = "../../../proxy/tests/support/lossy.rs"]
+mod lossy;
 mod matrix;
 mod prometheus;
 mod scan;

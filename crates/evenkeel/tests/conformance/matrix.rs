@@ -7,7 +7,7 @@ use crate::files::{Content, sum};
 use crate::support::{Folder, eventually};
 use evenkeel_peers::installed;
 use std::fs::File;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,6 @@ fn clients_that_every_machine_has_get_their_bytes_through() {
 #[test]
 #[ignore = "`make conformance` runs it"]
 fn every_client_gets_100_megabytes_through() {
-    // Less where time is short.
-    let megabytes = std::env::var("EVENKEEL_MEGABYTES").ok().map_or(100, |text| text.parse().expect("a number"));
     let needs = [
         "nginx",
         "node",
@@ -40,8 +38,13 @@ fn every_client_gets_100_megabytes_through() {
         "conformance-quic-go",
     ];
     if installed(&needs) {
-        run("every", megabytes, |_| true);
+        run("every", megabytes(), |_| true);
     }
+}
+
+/// Size of what clients send, which is less where time is short.
+pub fn megabytes() -> usize {
+    std::env::var("EVENKEEL_MEGABYTES").ok().map_or(100, |text| text.parse().expect("a number"))
 }
 
 /// Combination of a client, a door and an endpoint.
@@ -133,12 +136,23 @@ fn one(
         .collect();
     let words: Vec<&str> = cases.iter().map(|case| case.word()).collect();
     let name = format!("{}-{}-{}", client.name, door.word(), endpoint.name);
-    let file = |kind: &str| folder.0.join(format!("{name}.{kind}"));
-    let create = |kind: &str| File::create(file(kind)).expect("a file of ours");
     let mut command = (client.command)();
     command.arg(client.door.unwrap_or(door.word())).arg(subject.doors[*number].url(*door));
     command.args([&subject.certificate.ca, &content.path, &words.join(",")]);
     command.env("NODE_EXTRA_CA_CERTS", &subject.certificate.ca).env_remove("http_proxy").env_remove("https_proxy");
+    prints(folder, &name, command, &want, PATIENCE)
+}
+
+/// Runs a client, which has to print these lines in time. Its output is kept in the folder under `name`.
+pub fn prints(
+    folder: &Folder,
+    name: &str,
+    mut command: Command,
+    want: &[String],
+    patience: Duration,
+) -> Result<(), String> {
+    let file = |kind: &str| folder.0.join(format!("{name}.{kind}"));
+    let create = |kind: &str| File::create(file(kind)).expect("a file of ours");
     let mut child = command
         .stdin(Stdio::null())
         .stdout(create("out"))
@@ -150,7 +164,7 @@ fn one(
         if let Some(status) = child.try_wait().expect("it is ours") {
             break Some(status);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
             break None;
@@ -163,7 +177,7 @@ fn one(
     if got == want && ended.is_some_and(|status| status.success()) {
         return Ok(());
     }
-    let ended = ended.map_or_else(|| format!("it did not end in {PATIENCE:?}"), |status| status.to_string());
+    let ended = ended.map_or_else(|| format!("it did not end in {patience:?}"), |status| status.to_string());
     // Both ends of it: what went wrong, and where.
     let said: Vec<&str> = err.lines().collect();
     let (head, tail) = said.split_at(said.len().min(8));

@@ -1,6 +1,7 @@
 //! A UDP relay that loses and reorders datagrams by a seed, for one client.
+#![allow(dead_code, reason = "each program of tests uses a part")]
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ pub struct Lossy {
     /// Address that the client sends to, instead of the proxy's.
     pub addr: SocketAddr,
     shared: Arc<Shared>,
+    outer: Arc<std::sync::Mutex<Arc<UdpSocket>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -40,6 +42,20 @@ impl Random {
     }
 }
 
+fn socket(at: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind(at).expect("a free port");
+    socket.set_read_timeout(Some(Duration::from_millis(5))).expect("sockets have timeouts");
+    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4 << 20);
+    socket
+}
+
+/// Socket towards the server.
+fn outer(from: IpAddr, server: SocketAddr) -> UdpSocket {
+    let socket = socket((from, 0).into());
+    socket.connect(server).expect("an address");
+    socket
+}
+
 impl Lossy {
     /// Relays to `server`. Of a thousand datagrams in each direction, loses `lost` and sends `late` behind the next one.
     pub fn start(server: SocketAddr, seed: u64, lost: u64, late: u64) -> Lossy {
@@ -48,30 +64,30 @@ impl Lossy {
 
     /// Like [`start`](Self::start), with another address that the server sees.
     pub fn start_from(from: [u8; 4], server: SocketAddr, seed: u64, lost: u64, late: u64) -> Lossy {
-        let inner = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        let outer = UdpSocket::bind(SocketAddr::from((from, 0))).expect("a free port");
-        outer.connect(server).expect("an address");
+        // At the address that a certificate of the server is for.
+        let inner = socket((server.ip(), 0).into());
         let addr = inner.local_addr().expect("it is bound");
-        for socket in [&inner, &outer] {
-            socket.set_read_timeout(Some(Duration::from_millis(5))).expect("sockets have timeouts");
-            let _ = socket2::SockRef::from(socket).set_recv_buffer_size(4 << 20);
-        }
+        let outer = Arc::new(std::sync::Mutex::new(Arc::new(outer(from.into(), server))));
         let (shared, client) = (Arc::<Shared>::default(), Arc::<std::sync::Mutex<Option<SocketAddr>>>::default());
         let threads = [true, false].map(|is_up| {
-            let (from, to) = if is_up { (&inner, &outer) } else { (&outer, &inner) };
-            let from = from.try_clone().expect("descriptors can be had");
-            let to = to.try_clone().expect("descriptors can be had");
+            let (inner, outer) = (inner.try_clone().expect("descriptors can be had"), outer.clone());
             let (shared, client) = (shared.clone(), client.clone());
             std::thread::spawn(move || {
                 let mut random = Random(seed ^ u64::from(is_up));
                 let mut bytes = vec![0; 65_536];
                 let mut held: Option<Vec<u8>> = None;
                 let send = |bytes: &[u8]| match is_up {
-                    true => drop(to.send(bytes)),
-                    false => drop(client.lock().expect("no panic").map(|client| to.send_to(bytes, client))),
+                    true => drop(outer.lock().expect("no panic").send(bytes)),
+                    false => drop(client.lock().expect("no panic").map(|client| inner.send_to(bytes, client))),
                 };
                 while !shared.is_closing.load(SeqCst) {
-                    let Ok((len, source)) = from.recv_from(&mut bytes) else {
+                    let received = if is_up {
+                        inner.recv_from(&mut bytes)
+                    } else {
+                        let outer = outer.lock().expect("no panic").clone();
+                        outer.recv_from(&mut bytes)
+                    };
+                    let Ok((len, source)) = received else {
                         // A datagram that is late is not kept when none follows.
                         held.take().inspect(|held| send(held));
                         continue;
@@ -100,12 +116,19 @@ impl Lossy {
                 }
             })
         });
-        Lossy { addr, shared, threads: threads.into() }
+        Lossy { addr, shared, outer, threads: threads.into() }
     }
 
     /// Number of datagrams that were lost, and of those that came late.
     pub fn counts(&self) -> [u64; 2] {
         [self.shared.lost.load(SeqCst), self.shared.reordered.load(SeqCst)]
+    }
+
+    /// Takes another port towards the server, as a NAT does that has forgotten its client.
+    pub fn rebind(&self) {
+        let mut socket = self.outer.lock().expect("no panic");
+        let (from, server) = (socket.local_addr().expect("it is bound"), socket.peer_addr().expect("it is connected"));
+        *socket = Arc::new(outer(from.ip(), server));
     }
 
     /// Records datagrams of the client from now on.

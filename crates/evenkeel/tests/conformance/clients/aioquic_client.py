@@ -92,6 +92,20 @@ async def stream(client):
     print("stream", status, count, len(rest))
 
 
+# Resumes a session, and sends a request with the first packets.
+async def early():
+    tickets = asyncio.Queue()
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN)
+    configuration.load_verify_locations(ca)
+    options = {"configuration": configuration, "create_protocol": Client}
+    async with connect(where.hostname, where.port, session_ticket_handler=tickets.put_nowait, **options) as client:
+        await client.ask("GET", "/get")
+        configuration.session_ticket = await asyncio.wait_for(tickets.get(), 10)
+    async with connect(where.hostname, where.port, wait_connected=False, **options) as client:
+        heads, body = await client.ask("GET", "/get")
+        print("early", heads[-1][":status"], body.decode(), client._quic.tls.early_data_accepted)
+
+
 async def run():
     configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN)
     configuration.load_verify_locations(ca)
@@ -109,6 +123,8 @@ async def run():
             elif case == "kept":
                 answers = [await client.ask("GET", "/get") for _ in range(20)]
                 print("kept", sum(heads[-1][":status"] == "200" and body == b"hello" for heads, body in answers))
+            elif case == "early":
+                await early()
             elif case == "stream":
                 await stream(client)
             elif case == "trailers":
