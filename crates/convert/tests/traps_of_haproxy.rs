@@ -113,3 +113,32 @@ fn a_backend_does_not_replace_the_key_that_its_frontend_counts() {
     has(&counted("hdr(X-Key)", "http-request track-sc0 hdr(host)"), closed);
     has(&counted("hdr(X-Key) table in", "http-request track-sc0 hdr(X-Key) table in"), "key = \"header:X-Key\"");
 }
+
+#[test]
+fn conditions_on_a_host_that_was_set_are_on_that_host() {
+    let set = " http-request set-header Host inner.test if { path /x }\n http-request del-header X-Key if";
+    let route = |rule: &str| haproxy(&format!("{set} {rule}\n use_backend a"), "").toml;
+    let removed = route("{ req.hdr(host) a.test }");
+    let table = removed.split("[[route]]").find(|table| table.contains("send_host")).expect("a route for /x");
+    assert!(!table.contains("X-Key") && removed.contains("X-Key"), "{removed}");
+}
+
+#[test]
+fn a_file_that_is_used_by_several_methods_closes() {
+    let rules = |first: &str| {
+        let second = "http-request deny if { path,map_end(/p.map) -m found }";
+        haproxy(&format!(" use_backend rest if {{ {first} }}\n {second}\n use_backend a"), "")
+    };
+    let torn = "by the method of the first";
+    changes(&rules("path,map_sub(/p.map) -m found").report, torn);
+    let list = |words: &str| {
+        haproxy(&format!(" http-request deny if {{ path_end -f /p.lst }}\n use_backend rest if {{ {words} }}"), "")
+    };
+    for other in ["path_sub -f /p.lst", "path -m dir -f /p.lst", "path_end -i -f /p.lst"] {
+        changes(&list(other).report, torn);
+    }
+    for fitting in ["path_end -f /p.lst", "path_beg -f /p.lst", "path_sub -f /q.lst"] {
+        let report = list(fitting).report;
+        assert!(report.named().all(|item| !item.reason.contains(torn)), "{fitting}: {}", report.to_text());
+    }
+}

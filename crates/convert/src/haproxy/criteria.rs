@@ -1,7 +1,8 @@
 //! Tests of a request: the fetch of an `acl` line with its flags and values.
 
 use super::logic::{CLIENT, Expr};
-use super::samples::{Context, bounded, called, expression, lines, split};
+use super::samples::{Context, TORN, bounded, called, expression, lines, split};
+use super::torn::is_torn;
 use crate::expression::{foreign, path_tests, whole};
 use crate::model::{Cond, Key, Test, escape};
 use crate::protection::is_field;
@@ -195,6 +196,7 @@ fn fetch<'w>(words: &'w [String], context: &Context<'_>) -> Result<Fetch<'w>, St
                 match (name, lines(file, context)) {
                     ("src", _) => fetch.file = Some(file),
                     (_, Some(lines)) => fetch.values.extend(lines),
+                    _ if is_torn(file, context.files) => return Err(TORN.to_string()),
                     _ => return Err(format!("its values are in the file {file}, which was not read")),
                 }
             }

@@ -1,9 +1,9 @@
 //! Filters, merged into the settings of their routes.
 
 use super::acl::fits;
-use super::rules::{Edit, Filter};
+use super::rules::{Edit, Filter, as_sent};
 use crate::ledger::Ledger;
-use crate::model::{Action, Apart, Cond, Draft, Entries, Key, Maps, Match, Route, RouteKeys, Test, Value, escape};
+use crate::model::{Action, Apart, Draft, Entries, Maps, Match, Route, RouteKeys, Value};
 use crate::protection::{close, is_closed, would_replace};
 use crate::report::UNKNOWN_LISTS;
 use evenkeel_config::draft::KeyOf;
@@ -34,7 +34,12 @@ pub(super) fn apply(
             continue;
         }
         if let Some(edit) = filter.edit.as_ref().filter(|edit| !edit.splits) {
-            let when = as_sent(route.matching.beyond(&filter.matching)).table();
+            let mut conds = route.matching.beyond(&filter.matching);
+            // That a path does not end with one text follows from its end with another.
+            let wanted = Match::of(conds.iter().filter(|cond| !cond.negated).cloned());
+            let follows = |excluded: &Match| route.matching.is_apart(excluded) || wanted.is_apart(excluded);
+            conds.retain(|cond| !cond.negated || !follows(&Match::of([cond.clone().negate()])));
+            let when = as_sent(conds).table();
             change(&mut route, edit, Some(when));
             out.push(route);
             continue;
@@ -68,20 +73,6 @@ pub(super) fn apply(
         }
     }
     *routes = out;
-}
-
-/// Conditions of a change of fields, with the path as an expression: other tests of paths decode `%61` there.
-fn as_sent(mut conds: Vec<Cond>) -> Match {
-    let mut paths = conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated);
-    if let (Some(cond), None) = (paths.next(), paths.next()) {
-        let search = match &cond.test {
-            Test::OneOf(paths) if paths.len() == 1 => Some(format!("^{}$", escape(&paths[0]))),
-            Test::Begins(path) => Some(format!("^{}", escape(path))),
-            _ => None,
-        };
-        cond.test = search.map_or_else(|| cond.test.clone(), Test::Search);
-    }
-    Match { conds }
 }
 
 /// True if the keys change only requests to endpoints and their responses. Routes without a pool do not need such keys.

@@ -1,5 +1,6 @@
 //! Samples of HAProxy with their converters, `hdr(host),lower`, as variables of evenkeel with their functions.
 
+use super::torn::is_torn;
 use crate::model::{Draft, Entries, Maps, braced, escape};
 use evenkeel_config::Files;
 use evenkeel_config::plan;
@@ -7,6 +8,9 @@ use std::path::Path;
 
 /// Most rows of a map that are written into the configuration.
 const ROWS: usize = 1000;
+
+/// Reason why a condition on the values of a file cannot be written.
+pub(super) const TORN: &str = "HAProxy compares all values of a file that several rules use by the method of the first";
 
 /// Facts that the meaning of a sample depends on.
 pub(super) struct Context<'c> {
@@ -160,6 +164,9 @@ pub(super) fn table(text: &str, name: &str, file: &str, context: &Context<'_>) -
         "int" => "range",
         _ => return Err(format!("maps are not looked up by `{kind}`")),
     };
+    if is_torn(file, context.files) {
+        return Err(TORN.to_string());
+    }
     let map = Draft::one(key!("from"), text);
     let map = if how == "exact" { map } else { map.with(key!("match"), how) };
     let rows = rows(file, context);

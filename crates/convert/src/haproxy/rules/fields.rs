@@ -9,7 +9,7 @@ use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::{Conj, Expr};
 use crate::haproxy::state::{Change, Source};
 use crate::ledger::Ledger;
-use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value, braced};
+use crate::model::{Cond, Draft, Entries, Key, Maps, Match, RouteKeys, Test, Value, braced, escape};
 use crate::protection::{can_be_withheld, is_field};
 
 /// Fields that steer a message, which no rule may change.
@@ -251,7 +251,10 @@ fn reads_itself(name: &str, change: &Entries) -> bool {
 
 /// True if a condition means the same in an edit: it reads fields as they are by then, and nothing else that has changed.
 fn holds_there(raw: &Expr, rules: &Rules, maps: &Maps) -> bool {
-    let is_field = |atom: &Atom| matches!(atom, Atom::Field(_) | Atom::Is(Cond { key: Key::Header(_), .. }));
+    // The host is changed behind all edits.
+    let is_field = |atom: &Atom| {
+        matches!(atom, Atom::Field(_) | Atom::Is(Cond { key: Key::Header(_), .. })) && !is_of_field(atom, "host")
+    };
     let is_other = |atom: &Atom| !is_field(atom) && rules.state.view(&atom.clone().into(), maps) != atom.clone().into();
     !raw.has(&is_other)
 }
@@ -417,7 +420,7 @@ fn when(tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Result<Option<Entr
                     [] => return Ok(None),
                     [one] if one.is_plain() && one.matching.conds.is_empty() => {}
                     [one] if one.is_plain() && when.get("request").is_none() && !reads_fields(&one.matching) => {
-                        drop(when.set("request", one.matching.table()));
+                        drop(when.set("request", as_sent(one.matching.conds.clone()).table()));
                     }
                     _ => return unwritable(),
                 }
@@ -430,4 +433,18 @@ fn when(tail: &[String], scope: &Scope<'_>, rules: &Rules) -> Result<Option<Entr
 
 fn reads_fields(matching: &Match) -> bool {
     matching.conds.iter().any(|cond| matches!(cond.key, Key::Header(_)) && cond.test != Test::Present)
+}
+
+/// Conditions of a change of fields, with the path as an expression: other tests of paths decode `%61` there.
+pub(crate) fn as_sent(mut conds: Vec<Cond>) -> Match {
+    let mut paths = conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated);
+    if let (Some(cond), None) = (paths.next(), paths.next()) {
+        let search = match &cond.test {
+            Test::OneOf(paths) if paths.len() == 1 => Some(format!("^{}$", escape(&paths[0]))),
+            Test::Begins(path) => Some(format!("^{}", escape(path))),
+            _ => None,
+        };
+        cond.test = search.map_or_else(|| cond.test.clone(), Test::Search);
+    }
+    Match { conds }
 }

@@ -17,6 +17,7 @@ pub(super) use address::{AddressRule, Verdict, verdict};
 pub(super) use bandwidth::{is_filter, unused};
 pub(super) use caching::{Caches, section as cache_section};
 pub(super) use effect::{Edit, Filter, Rules, Scope, StickTables, Tracker, Trackers, User};
+pub(super) use fields::as_sent;
 pub(super) use refusal::{refuse_all, refuse_files, refuse_matching};
 pub(super) use sample::read as sample;
 
