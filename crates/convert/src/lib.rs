@@ -64,6 +64,7 @@ use evenkeel_config::Files;
 use ledger::Ledger;
 use model::{Key, Target, Test};
 use protection::is_closed;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -87,21 +88,18 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
 pub fn convert_all(name: &str, texts: &[(&str, &str)], from: Option<From>, files: &dyn Files) -> Option<Converted> {
     let from = from.or_else(|| texts.iter().find_map(|(name, text)| recognise(name, text)))?;
     let mut ledger = Ledger::default();
-    let spelled = |text: &'_ str| match from {
-        From::Traefik => template::environment(text).into_owned(),
-        _ => text.to_string(),
-    };
-    let texts: Vec<(Arc<str>, String)> = texts.iter().map(|(name, text)| ((*name).into(), spelled(text))).collect();
-    let mut strip = |(file, text): &(Arc<str>, String)| (file.clone(), template::strip(text, file, &mut ledger));
-    let all: Vec<(Arc<str>, String)> = texts.iter().map(&mut strip).collect();
+    let spelled = |text| if from == From::Traefik { template::environment(text) } else { text.into() };
+    let texts: Vec<(Arc<str>, Cow<'_, str>)> =
+        texts.iter().map(|(name, text)| ((*name).into(), spelled(text))).collect();
+    let stripped = texts.iter().map(|(file, text)| (file.clone(), template::strip(text, file, &mut ledger)));
+    let all: Vec<(Arc<str>, Cow<'_, str>)> = stripped.collect();
     let (file, plain) = all.first()?;
     let mut target = match from {
         From::Haproxy => haproxy::translate(plain, file, files, &mut ledger),
         From::Nginx => nginx::translate(plain, file, files, &mut ledger),
         From::Traefik => traefik::translate(&all, &mut ledger),
         From::Envoy => {
-            let toml =
-                format!("{}{}", made_from(name), envoy::translate(plain, file, &mut ledger).to_toml_with_secrets());
+            let toml = made_from(name, envoy::translate(plain, file, &mut ledger).to_toml_with_secrets());
             return Some(Converted { from, toml, report: report(name, from, ledger) });
         }
         From::Caddy => caddy::translate(plain, file, files, &mut ledger),
@@ -117,7 +115,7 @@ pub fn convert_all(name: &str, texts: &[(&str, &str)], from: Option<From>, files
     }
     texts.iter().for_each(|(file, text)| comments::keep(text, file, &mut target, &ledger));
     shared::share(&mut target);
-    let toml = made_from(name) + &target.into_toml();
+    let toml = made_from(name, target.into_toml());
     Some(Converted { from, toml, report: report(name, from, ledger) })
 }
 
@@ -139,10 +137,11 @@ fn mark_closed(target: &mut Target) {
     }
 }
 
-/// First line of an output, with the name of its source.
-fn made_from(source: &str) -> String {
+/// The output below a line with the name of its source. A comment of the first table stays apart from that line.
+fn made_from(source: &str, toml: String) -> String {
     let source = source.replace(char::is_control, " ");
-    format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n")
+    let tables = toml.strip_prefix('\n').filter(|tables| tables.starts_with('[')).unwrap_or(&toml);
+    format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n{tables}")
 }
 
 /// Adds a route that answers with 404 if there is no other: the only pool would get all requests.

@@ -37,7 +37,10 @@ pub(crate) fn environment(text: &str) -> Cow<'_, str> {
 
 /// Returns the text with an empty line for each line of a template. Template lines are entered in the book. A line that
 /// begins a block keeps its brace, so that braces stay balanced.
-pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String {
+pub(crate) fn strip<'t>(text: &'t str, file: &Arc<str>, ledger: &mut Ledger) -> Cow<'t, str> {
+    if text.ends_with('\n') && !text.contains('\r') && !MARKS.iter().any(|(mark, _)| text.contains(mark)) {
+        return text.into();
+    }
     let mut out = String::with_capacity(text.len());
     let mut closing: Option<&str> = None;
     for (index, line) in text.lines().enumerate() {
@@ -69,7 +72,7 @@ pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String 
         let begins_block = bare.ends_with('{') && !bare.ends_with("{{");
         out.push_str(if begins_block { "template-line {\n" } else { "\n" });
     }
-    out
+    out.into()
 }
 
 #[cfg(test)]

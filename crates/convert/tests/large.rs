@@ -25,7 +25,7 @@ const fn kind(name: &'static str, from: From, make: fn(usize) -> String, most: u
 
 const KINDS: [Kind; 6] = [
     kind("servers of a backend", From::Haproxy, servers, 20_000, 20),
-    kind("values of an ACL of addresses", From::Haproxy, addresses, 200_000, 24),
+    kind("values of an ACL of addresses", From::Haproxy, addresses, 200_000, 20),
     kind("values of an ACL of hosts", From::Haproxy, hosts, 200_000, 20),
     kind("servers of an upstream", From::Nginx, upstream, 20_000, 20),
     // A route and a pool for each, which are twice as long as their lines.

@@ -509,6 +509,7 @@ fn implied(ours: &Cond, theirs: &Cond) -> Option<bool> {
         (Test::Below(a), Test::Below(b)) if is_below(a, b) => Some(true),
         (Test::Begins(a), Test::Below(b)) if a.starts_with(&format!("{b}/")) => Some(true),
         (Test::Ends(a), Test::Ends(b)) if a.ends_with(b.as_str()) => Some(true),
+        (Test::Ends(a), Test::Ends(b)) if !b.ends_with(a.as_str()) => Some(false),
         (a, b) if is_from_left(b) && !a.start().is_empty() && !b.start().is_empty() => {
             let (a, b) = (a.start(), b.start());
             (!a.starts_with(b) && !b.starts_with(a)).then_some(false)

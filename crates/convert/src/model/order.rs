@@ -3,7 +3,7 @@
 
 use super::Route;
 use super::maps::Maps;
-use super::matching::{Cond, Key, Match, Test};
+use super::matching::{Apart, Cond, Key, Match, Test};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
@@ -60,9 +60,42 @@ pub(crate) fn settle_order(
     // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
+    drop_exclusions(&mut kept);
     break_ties(&mut kept);
     *routes = kept;
     clashes
+}
+
+/// Removes exclusions without which the same routes win, by their order where they are equally specific.
+fn drop_exclusions(routes: &mut [Route]) {
+    for at in 0..routes.len() {
+        let mut number = 0;
+        while number < routes[at].matching.conds.len() {
+            let mut wider = routes[at].matching.clone();
+            let cond = wider.conds.remove(number);
+            match cond.negated && is_needless(routes, at, &wider, cond) {
+                true => routes[at].matching = wider,
+                false => number += 1,
+            }
+        }
+    }
+}
+
+/// True if the same routes win where a route has a wider match, without this exclusion.
+fn is_needless(routes: &[Route], at: usize, wider: &Match, exclusion: Cond) -> bool {
+    let ours = &routes[at].matching;
+    let wins = |with: &Match, other: usize| match compare(with, &routes[other].matching) {
+        Ordering::Equal => at < other,
+        order => order == Ordering::Greater,
+    };
+    let others = || (0..routes.len()).filter(|other| *other != at);
+    let is_kept = |other: usize| routes[other].matching.is_apart(ours) || wins(ours, other) == wins(wider, other);
+    let has_more = match wider.and(&Match::of([exclusion.negate()])) {
+        Ok(more) => !others().any(|other| more.implies(&routes[other].matching) && !wins(wider, other)),
+        Err(Apart::Never) => false,
+        Err(Apart::Unwritable) => true,
+    };
+    !has_more && others().all(is_kept)
 }
 
 /// Numbers routes that are as specific as an earlier route, so that the earlier route wins.
@@ -269,6 +302,30 @@ mod tests {
         let (earlier, later) = (all[0].line, all[1].line);
         assert_eq!(settle_order(&mut all, None, &|_| false), [Clash::Unreachable { earlier, later }]);
         assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn exclusions_that_the_order_makes_needless_go() {
+        let begins = |text: &str| path(Test::Begins(text.into()));
+        let ends = |text: &str| path(Test::Ends(text.into()));
+        let methods = |names: &[&str]| Cond::one_of(Key::Method, names.iter().copied());
+        let settled = |conds: &[Vec<Cond>]| {
+            let mut all = routes(conds);
+            assert_eq!(settle_order(&mut all, None, &|_| false), []);
+            all.into_iter()
+                .map(|route| (route.matching.excluded_kinds(), route.set.has(key!("order"))))
+                .collect::<Vec<_>>()
+        };
+        // The longer text wins.
+        assert_eq!(settled(&[vec![begins("/a/b")], vec![begins("/a"), begins("/a/b").negate()]])[1], (0, false));
+        // No path ends with both.
+        assert_eq!(settled(&[vec![ends(".css"), ends(".js").negate()]]), [(0, false)]);
+        // The first of two that are equally specific wins.
+        let (get, both) = (methods(&["GET"]), methods(&["GET", "HEAD"]));
+        assert_eq!(settled(&[vec![get.clone()], vec![both, get.clone().negate()]])[1], (0, true));
+        // It would win over the method, or take requests that nothing else takes.
+        assert_eq!(settled(&[vec![get.clone()], vec![begins("/c"), get.clone().negate()]])[1], (1, false));
+        assert_eq!(settled(&[vec![begins("/c"), get.negate()]])[0], (1, false));
     }
 
     #[test]

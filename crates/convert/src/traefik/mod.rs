@@ -20,6 +20,7 @@ use effect::{Effect, Move};
 use entry::Entry;
 use evenkeel_config::plan::Redirect;
 use router::Router;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ const UNKNOWN: (&str, &str) =
 const NAMES: usize = 3;
 
 /// Reads dynamic files, a compose file or a static file into a draft of the output.
-pub(crate) fn translate(texts: &[(Arc<str>, String)], ledger: &mut Ledger) -> Target {
+pub(crate) fn translate(texts: &[(Arc<str>, Cow<'_, str>)], ledger: &mut Ledger) -> Target {
     let mut roots = texts.iter().map(|(file, text)| tree::read(text, file, ledger)).collect::<Vec<_>>().into_iter();
     let first = roots.next().unwrap_or_else(|| Node { line: Line::none(), kind: Kind::Map(Vec::new()) });
     // Traefik skips a name that it has already.

@@ -26,7 +26,7 @@ pub(crate) enum Stage {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
-    Network(Cidr, String),
+    Network(Cidr),
     File(String),
     /// Text for the address of a host, or a variable of the environment.
     Word(String),
@@ -101,13 +101,13 @@ impl AddressRule {
 
 /// The entry of a word. HAProxy compares IPv4 addresses with networks of IPv6 as well, in their mapped form.
 fn entries(word: &str) -> Vec<Entry> {
-    let Some((network, text)) = network(word) else { return vec![Entry::Word(word.to_string())] };
-    let mut entries = vec![Entry::Network(network, text)];
+    let Some(network) = network(word) else { return vec![Entry::Word(word.to_string())] };
+    let mut entries = vec![Entry::Network(network)];
     if let IpAddr::V6(address) = network.network()
         && Cidr::around(MAPPED, network.prefix().min(95)) == Cidr::around(address.into(), network.prefix().min(95))
         && let Some(all) = Cidr::around(Ipv4Addr::UNSPECIFIED.into(), 0)
     {
-        entries.push(Entry::Network(all, all.to_string()));
+        entries.push(Entry::Network(all));
     }
     entries
 }
@@ -116,7 +116,7 @@ fn entries(word: &str) -> Vec<Entry> {
 const MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
 
 /// A network as HAProxy writes it: with the number of its bits, or with a mask.
-fn network(word: &str) -> Option<(Cidr, String)> {
+fn network(word: &str) -> Option<Cidr> {
     let (address, bits) = word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
     let bits = match bits.map(|bits| (bits.parse::<u8>(), bits.parse::<Ipv4Addr>())) {
@@ -128,8 +128,7 @@ fn network(word: &str) -> Option<(Cidr, String)> {
             (mask.leading_ones() + mask.trailing_zeros() >= 32).then_some(mask.leading_ones() as u8)?
         }
     };
-    let network = Cidr::around(address, bits)?;
-    Some((network, network.to_string()))
+    Cidr::around(address, bits)
 }
 
 fn contains(outer: &Cidr, inner: &Cidr) -> bool {
@@ -156,9 +155,9 @@ fn refusals(groups: &[&[AddressRule]]) -> Option<Verdict> {
     for rule in rules() {
         let [List { entries, negated: false }] = rule.lists.as_slice() else { return None };
         for entry in entries {
-            let Entry::Network(network, text) = entry else { return None };
+            let Entry::Network(network) = entry else { return None };
             if seen.insert(*network) {
-                all.push(text.as_str());
+                all.push(network.to_string());
             }
         }
     }
@@ -174,8 +173,8 @@ fn refusals(groups: &[&[AddressRule]]) -> Option<Verdict> {
 struct World<'r> {
     /// Rules of each stage of each section, in their order.
     stages: Vec<Vec<&'r AddressRule>>,
-    /// Each network once with its text and its place in the file, the shortest first.
-    networks: Vec<(Cidr, &'r str, usize)>,
+    /// Each network once with its place in the file, the shortest first.
+    networks: Vec<(Cidr, usize)>,
     /// Entries with unknown networks; true if their clients are let in.
     unknown: Vec<(&'r Entry, bool)>,
     /// True if an entry both lets in and refuses.
@@ -200,15 +199,15 @@ impl<'r> World<'r> {
         }
         for (entry, lets_in) in world.stages.iter().flatten().flat_map(|rule| rule.entries()) {
             match entry {
-                Entry::Network(network, text) => world.networks.push((*network, text, world.networks.len())),
+                Entry::Network(network) => world.networks.push((*network, world.networks.len())),
                 unknown => match world.unknown.iter().find(|(known, _)| *known == unknown) {
                     Some((_, known)) => world.is_torn |= *known != lets_in,
                     None => world.unknown.push((unknown, lets_in)),
                 },
             }
         }
-        world.networks.sort_by_key(|(network, _, order)| (network.prefix(), *network, *order));
-        world.networks.dedup_by_key(|(network, ..)| *network);
+        world.networks.sort_by_key(|(network, order)| (network.prefix(), *network, *order));
+        world.networks.dedup_by_key(|(network, _)| *network);
         world
     }
 
@@ -216,7 +215,7 @@ impl<'r> World<'r> {
     /// contain the client.
     fn decides(&self, network: Option<&Cidr>, unknown: usize) -> bool {
         let is_in = |entry: &Entry| match entry {
-            Entry::Network(outer, _) => network.is_some_and(|inner| contains(outer, inner)),
+            Entry::Network(outer) => network.is_some_and(|inner| contains(outer, inner)),
             other => {
                 self.unknown.iter().position(|(known, _)| *known == other).is_some_and(|at| unknown >> at & 1 == 1)
             }
@@ -293,9 +292,9 @@ impl<'r> World<'r> {
         let mut table = Draft::default();
         let key = |lets_in: bool| if lets_in { key!("allow") } else { key!("deny") };
         let mut networks: Vec<&(usize, bool)> = decisions.networks.iter().collect();
-        networks.sort_by_key(|(at, _)| self.networks[*at].2);
+        networks.sort_by_key(|(at, _)| self.networks[*at].1);
         for (at, lets_in) in networks {
-            table.push(key(*lets_in), self.networks[*at].1);
+            table.push(key(*lets_in), self.networks[*at].0.to_string());
         }
         for (entry, lets_in) in &self.unknown {
             match entry {
@@ -425,8 +424,8 @@ mod tests {
             let rules = rules(&[&lines[0], &lines[1], &lines[2]]);
             let verdict = verdict(&[&rules[..2], &rules[2..]]);
             for client in clients {
-                let (client, _) = network(client).expect("an address");
-                let is_in = |entry: &Entry| matches!(entry, Entry::Network(outer, _) if contains(outer, &client));
+                let client = network(client).expect("an address");
+                let is_in = |entry: &Entry| matches!(entry, Entry::Network(outer) if contains(outer, &client));
                 let passes =
                     |rules: &[AddressRule]| rules.iter().find(|rule| rule.holds(&is_in)).is_none_or(|r| r.lets_in);
                 let ours = match &verdict {
@@ -442,7 +441,7 @@ mod tests {
     /// Decision of a table of `access`.
     fn longest(table: &Draft<Access>, client: &Cidr) -> bool {
         let list = |key: KeyOf<Access>| match table.get(key) {
-            Some(Value::List(list)) => list.iter().filter_map(text).filter_map(network).map(|(n, _)| n).collect(),
+            Some(Value::List(list)) => list.iter().filter_map(text).filter_map(network).collect(),
             _ => Vec::new(),
         };
         let longest = |list: &[Cidr]| list.iter().filter(|n| contains(n, client)).map(|n| n.prefix() as i32).max();
