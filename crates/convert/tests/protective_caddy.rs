@@ -58,7 +58,8 @@ fn refusals() {
     sites(vec![
         ("respond 403", Kept(&["respond = 403"]), &[]),
         ("respond /admin* 403", Kept(&["starts_with = \"/admin\"", "respond = 403"]), open),
-        ("@b path_regexp ^/admin\nrespond @b 403", Closed("respond"), &[]),
+        ("@b path_regexp ^/admin\nrespond @b 403", Closed("respond"), &["match = { host = [\"a.test\"] }"]),
+        ("@b not path_regexp ^/admin\nrespond @b 403", Closed("respond"), &[]),
         ("@b path_regexp ^/[0-9]+$\nrespond @b 403", Kept(&["respond = 403"]), open),
         ("@b path *.php\nrespond @b 404", Kept(&["ends_with = \".php\"", "respond = 404"]), open),
         ("@b remote_ip 10.0.0.0/8\nrespond @b 403", Kept(&["client = [\"10.0.0.0/8\"]", "respond = 403"]), open),

@@ -532,3 +532,12 @@ fn a_table_with_expressions_leaves_no_groups_of_the_location() {
         changes(&converted.report, "${1}");
     }
 }
+
+#[test]
+fn requests_that_a_closed_rule_of_nginx_refuses_count_for_limits() {
+    let inner = "limit_req zone=z; rewrite ^/api/(.*) /$1 break; location /shop/ { proxy_pass http://10.0.0.1; } \
+                 location / { internal; }";
+    let zone = "limit_req_zone $binary_remote_addr zone=z:1m rate=2r/m;";
+    let converted = converted(&format!("http {{ {zone} server {{ listen 80; {inner} }} }}"));
+    has(&converted, "respond = 403\nlimits = [\"z\"]");
+}

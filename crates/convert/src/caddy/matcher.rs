@@ -217,10 +217,14 @@ fn one(row: &Directive, reading: Reading, ledger: &mut Ledger) -> Result<(Vec<Ma
                 return Err("its expression has flags or placeholders".to_string());
             }
             let regex = expression::whole(regex, false);
-            if regex.bytes().any(|byte| byte.is_ascii_alphabetic()) && !regex.starts_with("(?i)") {
+            let has_case = regex.bytes().any(|byte| byte.is_ascii_alphabetic()) && !regex.starts_with("(?i)");
+            let cond = Cond::new(Key::Path, Test::Regex(regex));
+            if has_case {
                 // In Caddy, letters of paths have a case in expressions alone.
                 if reading.is_guarded {
-                    return Err("its expression matches letters in one case only, and paths here have none".to_string());
+                    let reason = "its expression matches letters in one case only, and paths here have none";
+                    row.lost(reason, "write the [[route]] with other conditions by hand", ledger);
+                    return Ok((vec![Match::of([cond])], false));
                 }
                 ledger.changes(
                     row.line,
@@ -228,7 +232,7 @@ fn one(row: &Directive, reading: Reading, ledger: &mut Ledger) -> Result<(Vec<Ma
                     "nothing, unless cases differ",
                 );
             }
-            is(Cond::new(Key::Path, Test::Regex(regex)))
+            is(cond)
         }
         "header_regexp" => {
             let (name, regex) = if values.len() > 2 { (row.word(2), row.word(3)) } else { (first, row.word(2)) };

@@ -10,6 +10,7 @@ mod services;
 
 pub(super) use access::may_refuse;
 pub(super) use cache::NAMES as OF_CACHE;
+pub(super) use limits::read as read_limits;
 pub(super) use services::asked;
 
 use crate::ledger::Line;

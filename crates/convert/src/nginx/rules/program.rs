@@ -216,6 +216,13 @@ impl<'w, 'd> Routes<'w, 'd> {
         set
     }
 
+    /// Limits for which requests of a way count, also if a rule that is not carried over closes it.
+    pub fn counted(&mut self, state: &State<'d>) -> RouteKeys {
+        let mut set = Draft::default();
+        filters::read_limits(&state.levels, &state.scope, &mut set, self.world);
+        set
+    }
+
     /// Conditions joined with others, `None` if no request fulfils them, or if they cannot be written, which is noted.
     fn joined(&mut self, to: &Match, conds: &[Cond], state: &State<'d>, line: Line) -> Option<Match> {
         match join(to, conds, &state.scope) {
@@ -225,7 +232,8 @@ impl<'w, 'd> Routes<'w, 'd> {
                 // It may refuse requests that the routes behind it would let in.
                 let reason = "its conditions do not fit into one match: more requests are refused";
                 self.world.ledger.decide(line, reason, BY_HAND);
-                self.push(to.clone(), Action::respond(403), Draft::default(), line);
+                let set = self.counted(state);
+                self.push(to.clone(), Action::respond(403), set, line);
                 None
             }
         }
@@ -241,7 +249,8 @@ impl<'w, 'd> Routes<'w, 'd> {
         if refuses {
             let comment =
                 format!("{}: which of these paths it refuses is not known here.", self.world.ledger.place(line));
-            self.push(state.matching.clone(), Action::respond(403), Draft::default(), line);
+            let set = self.counted(state);
+            self.push(state.matching.clone(), Action::respond(403), set, line);
             self.list.last_mut().into_iter().for_each(|route| route.comments.push(comment.clone()));
         }
         !refuses

@@ -256,7 +256,8 @@ impl<'d> Routes<'_, 'd> {
         self.lost(directive);
         if refuses {
             let matching = state.matching.clone();
-            self.finish(location, matching, Action::respond(403), Draft::default(), directive.line);
+            let set = self.counted(state);
+            self.finish(location, matching, Action::respond(403), set, directive.line);
         }
         !refuses
     }
@@ -361,7 +362,8 @@ impl<'d> Routes<'_, 'd> {
             Err(reason) => {
                 self.world.ledger.decide(line, reason, "write the [[route]] with rewrite by hand");
                 // The location may refuse the request.
-                self.push(state.matching, Action::respond(403), Draft::default(), line);
+                let set = self.counted(&state);
+                self.push(state.matching, Action::respond(403), set, line);
             }
         }
     }
