@@ -29,8 +29,8 @@ mod window;
 use arguments::{Arguments, Command, Verb};
 use clap::Parser;
 use commands::{
-    algorithms, cache, check, cleanup, completing, configure, convert, demo, explain, manual, reference, replay, run,
-    sim, status, steer, tap, top, whatif,
+    advise, algorithms, cache, check, cleanup, completing, configure, convert, demo, explain, manual, reference,
+    replay, run, sim, status, steer, tap, top, whatif,
 };
 use std::process::ExitCode;
 
@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         Command::Shadow(arguments) => explain::shadow(&arguments),
         Command::Replay(replay) => replay::replay(&replay),
         Command::Demo(demo) => demo::demo(&demo),
+        Command::Advise(arguments) => advise::advise(&arguments),
         Command::Sim(sim) => sim::sim(&sim),
         Command::Whatif(arguments) => whatif::whatif(&arguments),
         Command::Algorithms(list) => algorithms::list(&list),

@@ -4,6 +4,7 @@
 //! `cargo test -p evenkeel --test all SUBJECT::`
 
 mod admin;
+mod advise;
 mod caching;
 mod command_line;
 #[path = "../../config/tests/support/committed.rs"]

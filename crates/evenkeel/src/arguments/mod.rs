@@ -12,7 +12,7 @@ mod values;
 pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
 pub use caching::{Cache, CacheOrder, CachePurge, CacheShow, CacheTop, CacheVerb, How};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
-pub use offline::{Algorithms, Convert, Replay, Sim, Whatif};
+pub use offline::{Advise, Algorithms, Convert, Replay, Sim, Whatif};
 pub use serving::{Check, Cleanup, Demo, Run};
 pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Split, Upgrade, Verb, Weight};
 pub use values::{Policies, admin_address, everywhere};
@@ -79,6 +79,7 @@ pub enum Command {
     Demo(Demo),
     Sim(Sim),
     Whatif(Whatif),
+    Advise(Advise),
     Algorithms(Algorithms),
     /// Print the reference of configuration files; show, compare and change the running configuration
     Config(Config),

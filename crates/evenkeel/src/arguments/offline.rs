@@ -1,6 +1,9 @@
-//! Arguments of commands that need no running evenkeel: `convert`, `sim`, `whatif`, `algorithms`, `replay`.
+//! Arguments of commands that need no running evenkeel: `convert`, `sim`, `whatif`, `advise`, `algorithms`, `replay`.
 
-use crate::arguments::values::{Policies, algorithm_names, factor, policies, rate, time};
+use crate::arguments::asking::At;
+use crate::arguments::values::{
+    Policies, admin_address, algorithm_names, factor, kinds_of_advice, policies, rate, time,
+};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -186,6 +189,73 @@ pub struct Whatif {
     pub threads: Option<u16>,
 
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Advise on a configuration: changes in order of effect, with their evidence and a patch
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Advice is derived from simulations of the pools and from the measured costs of planes; with --log also from the requests of an\n\
+                  access log, as `evenkeel whatif` replays them, and with --admin from the state of a running instance. Each patch is a difference to the configuration that\n\
+                  `evenkeel check` accepts. \"leave it\" means that no change was better than noise.\n\n\
+                  Examples:\n  \
+                  evenkeel advise -c evenkeel.toml\n  \
+                  evenkeel advise -c evenkeel.toml --log /var/log/evenkeel/access.jsonl --admin :9900\n  \
+                  evenkeel advise -c evenkeel.toml --only algorithm --work 3ms\n  \
+                  evenkeel advise -c evenkeel.toml --json\n\n\
+                  Exit codes: 0 success; 78 the configuration has errors."
+)]
+pub struct Advise {
+    /// The configuration [default: evenkeel.toml, else /etc/evenkeel/evenkeel.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Read the traffic from this access log, plain or compressed (gz, zst); may be repeated
+    #[arg(long, value_name = "LOG")]
+    pub log: Vec<String>,
+
+    /// The format of the log [default: found by its lines]
+    #[arg(long, value_name = "FORMAT", requires = "log")]
+    pub format: Option<String>,
+
+    /// Ask the evenkeel at this address for its state: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT
+    #[arg(long, value_name = "ADDR", value_parser = admin_address)]
+    pub admin: Option<At>,
+
+    /// Read the token for HOST:PORT from this file [env: EVENKEEL_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub token_file: Option<PathBuf>,
+
+    /// Give only advice of this kind. May be repeated
+    #[arg(long, value_name = "KIND", value_parser = kinds_of_advice())]
+    pub only: Vec<String>,
+
+    /// Number of evenkeels that share the endpoints
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub balancers: u32,
+
+    /// Mean service time of a request [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub work: Option<Duration>,
+
+    /// Number of runs of each simulation; more runs find smaller differences
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub seeds: u32,
+
+    /// Requests per run
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub requests: u64,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Check patches without this machine: files and addresses may be missing here
+    #[arg(long)]
+    pub elsewhere: bool,
+
+    /// Print a JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -33,6 +33,11 @@ pub fn time(text: &str) -> Result<Duration, String> {
     ns.map(Duration::from_nanos).ok_or_else(|| "write a time with a unit, 1us to 1h, such as 10ms".to_string())
 }
 
+/// Names of the kinds of advice.
+pub fn kinds_of_advice() -> PossibleValuesParser {
+    PossibleValuesParser::new(evenkeel_advise::kinds::ALL.iter().map(|kind| kind.name))
+}
+
 /// Names of the registry, so that help, completion and did-you-mean know them.
 pub fn algorithm_names() -> PossibleValuesParser {
     algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()

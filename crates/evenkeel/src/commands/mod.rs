@@ -1,7 +1,8 @@
 //! Subcommands, each in a file; and [`client`], by which they ask a running evenkeel, and [`place`], where that is.
 
-// Order: algorithms, cache, cleanup, completing, convert, demo, explain, manual, reference, configure, replay, run,
+// Order: advise, algorithms, cache, cleanup, completing, convert, demo, explain, manual, reference, configure, replay, run,
 // running, sim, whatif, status, steer, tap, top, client & place, check
+pub mod advise;
 pub mod algorithms;
 pub mod cache;
 pub mod check;

@@ -7,7 +7,7 @@ use crate::arguments::Check;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_config::{
-    Disk, Files, Machine, Outcome, Plan, check_from, load, load_from, planes_from, render_text, to_json,
+    Disk, Files, Machine, Outcome, Plan, Severity, check_from, load, load_from, planes_from, render_text, to_json,
 };
 use evenkeel_kernel::with_planes;
 use evenkeel_tls::with_tls;
@@ -92,6 +92,32 @@ pub fn no_file() -> Failure {
 /// A file with its environment.
 pub fn read(file: &Path) -> Outcome {
     load(file, &environment)
+}
+
+/// Reads a changed text of a file as [`check`] does, with the machine or `elsewhere`.
+///
+/// # Errors
+/// The first error of the text.
+pub fn changed(file: &Path, text: &str, elsewhere: bool) -> Result<Plan, String> {
+    let Outcome { plan, diagnostics } = outcome(&Changed { file, text }, file, elsewhere);
+    let first = || diagnostics.iter().find(|one| one.severity() == Severity::Error).or(diagnostics.first());
+    plan.ok_or_else(|| first().map_or_else(|| "it cannot be read".to_string(), |one| one.message.clone()))
+}
+
+/// Files of the disk, of which one has another text.
+struct Changed<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Files for Changed<'_> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if path == self.file { Ok(self.text.as_bytes().to_vec()) } else { Disk.read(path) }
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        Disk.list(directory)
+    }
 }
 
 /// Looks up a variable of the environment.

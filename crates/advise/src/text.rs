@@ -1,0 +1,46 @@
+//! Advice as text for people.
+
+use crate::advice::{Advice, Verdict};
+use std::fmt::Write;
+
+/// Returns advice as text, numbered, with evidence, commands and patches. Advice to leave something is a line each at
+/// the end.
+pub fn text(all: &[Advice]) -> String {
+    let mut out = String::new();
+    let (left, changes): (Vec<&Advice>, Vec<&Advice>) = all.iter().partition(|advice| advice.verdict == Verdict::Leave);
+    for (at, advice) in changes.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}. {}: {}", at + 1, advice.subject, advice.says);
+        let (verdict, effect) = (advice.verdict, advice.effect.as_ref().map(|effect| effect.text()));
+        let word = match verdict {
+            Verdict::Danger => "dangerous as it is",
+            Verdict::Depends => "if that holds",
+            Verdict::Change | Verdict::Leave => "effect",
+        };
+        match effect {
+            Some(effect) => writeln!(out, "   {word}: {effect}"),
+            None => writeln!(out, "   {}", if verdict == Verdict::Danger { word } else { advice.kind }),
+        }
+        .unwrap_or_default();
+        for evidence in &advice.evidence {
+            let _ = writeln!(out, "   - {evidence}");
+        }
+        if let Some(repeat) = &advice.repeat {
+            let _ = writeln!(out, "   repeat: {repeat}");
+        }
+        if let Some(patch) = &advice.patch {
+            let _ = writeln!(out, "   patch:");
+            patch.diff.lines().for_each(|line| {
+                let _ = writeln!(out, "     {line}");
+            });
+        }
+        out.push('\n');
+    }
+    if changes.is_empty() {
+        out.push_str("leave it: nothing here would be better than noise\n\n");
+    }
+    for advice in left {
+        let _ = writeln!(out, "{}, {}: {}", advice.subject, advice.kind, advice.says);
+    }
+    out
+}

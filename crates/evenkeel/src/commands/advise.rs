@@ -1,0 +1,103 @@
+//! `evenkeel advise`: changes to a configuration, in order of effect.
+
+use crate::arguments::{Advise, Where};
+use crate::commands::check;
+use crate::commands::client::Client;
+use crate::failure::{Failure, color, reason};
+use crate::output::print;
+use evenkeel_advise::inputs::Effort;
+use evenkeel_advise::traffic::Traffic;
+use evenkeel_advise::{Inputs, advise as advice, json, text};
+use evenkeel_config::render_text;
+use evenkeel_logs::Logs;
+use evenkeel_logs::read::Source;
+use evenkeel_view::Status;
+use evenkeel_whatif::record::{self, Record};
+use indicatif::ProgressBar;
+use std::fs;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+/// Time between two steps of the sign that it works.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs `evenkeel advise`.
+pub fn advise(arguments: &Advise) -> Result<(), Failure> {
+    let file = file(arguments)?;
+    let read = fs::read_to_string(&file);
+    let written =
+        read.map_err(|error| Failure::running(format!("cannot read {}: {}", file.display(), reason(&error))))?;
+    let outcome = check::read(&file);
+    eprint!("{}", render_text(&outcome.diagnostics, color()));
+    let plan = outcome.plan.ok_or_else(Failure::config)?;
+    let traffic = traffic(arguments)?;
+    let record = record(arguments)?;
+    let status = status(arguments)?;
+    // A configuration for another machine has no patch that this machine accepts.
+    let elsewhere = arguments.elsewhere || check::changed(&file, &written, false).is_err();
+    let cores = available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.map_or(cores, usize::from);
+    let name = file.display().to_string();
+    let inputs = Inputs {
+        file: &name,
+        text: &written,
+        plan: &plan,
+        check: &|text| check::changed(&file, text, elsewhere),
+        cores: cores as u32,
+        balancers: arguments.balancers,
+        work: arguments.work,
+        effort: Effort { seeds: arguments.seeds, requests: arguments.requests, threads },
+        traffic: traffic.as_ref(),
+        record: record.as_ref(),
+        status: status.as_ref(),
+    };
+    // Hides itself if standard error is not a terminal.
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(TICK);
+    let all = advice(&inputs, &arguments.only, &|kind| bar.set_message(kind.to_string()));
+    bar.finish_and_clear();
+    match arguments.json {
+        true => print(&format!("{:#}\n", json::json(&name, &all))),
+        false => print(&text::text(&all)),
+    }
+}
+
+fn file(arguments: &Advise) -> Result<PathBuf, Failure> {
+    let file = arguments.config.clone().or_else(check::default_file).ok_or_else(check::no_file);
+    file.map_err(|failure| failure.help("evenkeel advise -c FILE"))
+}
+
+fn traffic(arguments: &Advise) -> Result<Option<Traffic>, Failure> {
+    if arguments.log.is_empty() {
+        return Ok(None);
+    }
+    if arguments.log.iter().any(|log| log == "-") {
+        let failure = Failure::usage_error("the log is read twice, which standard input cannot be");
+        return Err(failure.help("write it to a file first"));
+    }
+    let read = Traffic::read(&arguments.log, arguments.format.as_deref());
+    let traffic = read.map_err(|error| Failure::running(format!("cannot read the log: {error}")))?;
+    if traffic.bad_lines > 0 {
+        eprintln!("note: {} lines of the log are not requests", traffic.bad_lines);
+    }
+    Ok(Some(traffic))
+}
+
+/// Reads the log once more, for its replay: the latest requests are kept as they are.
+fn record(arguments: &Advise) -> Result<Option<Record>, Failure> {
+    if arguments.log.is_empty() {
+        return Ok(None);
+    }
+    let sources = arguments.log.iter().map(|log| Source::of(log)).collect();
+    let logs = Logs::open(sources, arguments.format.as_deref(), None);
+    let logs = logs.map_err(|error| Failure::running(format!("cannot read the log: {error}")))?;
+    Ok(Some(record::read(logs, |_| {})))
+}
+
+fn status(arguments: &Advise) -> Result<Option<Status>, Failure> {
+    let Some(at) = &arguments.admin else { return Ok(None) };
+    let (admin, token_file) = (Some(at.clone()), arguments.token_file.clone());
+    let client = Client::new(&Where { config: None, admin, socket: None, token_file })?;
+    client.get("/v1/status").map(Some)
+}
