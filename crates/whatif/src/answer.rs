@@ -36,7 +36,7 @@ pub struct Time {
     pub change: Range,
 }
 
-/// Figures of a question.
+/// Figures of a question; shares and failures are parts from 0 to 1.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Median, 90th and 99th percentile.
@@ -55,8 +55,8 @@ pub struct Answer {
     pub label: String,
     pub is_of_the_log: bool,
     pub figures: Result<Figures, String>,
-    /// Natural logarithms of the 99th percentile and of the median by world.
-    pub(crate) by_world: Vec<[f64; 2]>,
+    /// Natural logarithms of the 99th and 90th percentile and of the median by world.
+    pub(crate) by_world: Vec<[f64; 3]>,
 }
 
 /// Answers questions in the worlds, on as many threads.
@@ -96,7 +96,8 @@ pub fn answers(
     let answer = |(number, question): (usize, &Question)| {
         let runs = of(number + 1);
         let is_of_the_log = question.policy.is_same(&model.policy) && question.conditions.are_those_of_the_log();
-        let by_world = runs.iter().map(|of| [of.ln_p99.value, of.median_ns.max(1.0).ln()]).collect();
+        let by_world =
+            runs.iter().map(|of| [of.ln_p99.value, of.p90_ns.max(1.0).ln(), of.median_ns.max(1.0).ln()]).collect();
         Answer {
             label: question.label.clone(),
             is_of_the_log,

@@ -1,7 +1,8 @@
 //! Analysis of the traffic of a pool: doubts, or answers.
 
 use crate::answer::{Answer, answers};
-use crate::doubts::{Doubt, doubts};
+use crate::doubt::Doubt;
+use crate::doubts::doubts;
 use crate::model::{Model, model, retries};
 use crate::policy::{Candidate, usual};
 use crate::question::{Conditions, Question};
@@ -10,7 +11,7 @@ use crate::traffic::{Member, Traffic};
 use crate::verdict::{Verdict, verdict};
 use crate::worlds::worlds;
 
-/// Input of an analysis.
+/// Input of an analysis, beside the record.
 pub struct Asked<'a> {
     /// Index of the pool in the record.
     pub pool: usize,
@@ -26,13 +27,13 @@ pub struct Asked<'a> {
     pub policies: Vec<Candidate>,
     /// Conditions to try them in, with the names of endpoints resolved by the traffic.
     pub conditions: &'a dyn Fn(&Traffic) -> Result<Conditions, String>,
-    /// Number of worlds.
+    /// Worlds that answers are over; at least one per system.
     pub worlds: usize,
     pub seed: u64,
     pub threads: usize,
 }
 
-/// Result of an analysis.
+/// Doubts, or answers with the model behind them.
 #[derive(Clone, Debug)]
 pub struct Findings {
     pub pool: String,

@@ -1,4 +1,4 @@
-//! Findings as JSON.
+//! Findings for machines; docs/guide/what-if.md shows the text.
 
 use crate::answer::{Figures, Range, Time};
 use crate::findings::Findings;

@@ -1,16 +1,18 @@
 //! Answers about other ways to balance the traffic of a log. Read the modules in this order:
 //!
 //! 1. [`record`]: the requests of a log; [`traffic`]: those of a pool.
-//! 2. [`doubts`]: reasons for which a log cannot answer.
+//! 2. [`doubts`]: searches for a [`doubt`], by which a log cannot answer.
 //! 3. [`policy`]: algorithms; [`model`]: models that reproduce the log under the algorithm that was in force, with the
-//!    [`memory`] that they leave unexplained.
+//!    [`memory`] that they leave unexplained, by [`ranks`] of work.
 //! 4. [`question`]: other policies and conditions; [`worlds`]: systems that they run in; [`answer`]: the results.
 //! 5. [`verdict`]: the policy to choose.
 //! 6. [`findings`]: all of it for a pool; [`text`] and [`json`](mod@json): as text and JSON.
 #![forbid(unsafe_code)]
 
-// Order: json, text, findings, verdict, answer, worlds, question, model, memory, policy, doubts, traffic, record
+// Order: json, text, findings, verdict, answer, worlds, question, model, memory, ranks, policy, doubts, traffic,
+// record, doubt
 pub mod answer;
+pub mod doubt;
 pub mod doubts;
 pub mod findings;
 pub mod json;
@@ -18,11 +20,12 @@ pub mod memory;
 pub mod model;
 pub mod policy;
 pub mod question;
+pub mod ranks;
 pub mod record;
 pub mod text;
 pub mod traffic;
 pub mod verdict;
 pub mod worlds;
 
-pub use doubts::Doubt;
+pub use doubt::Doubt;
 pub use findings::{Asked, Findings, find};

@@ -1,17 +1,17 @@
 //! Correlation of the work of consecutive requests. If requests wait for others that the log does not have, those that
 //! come together at an endpoint are slow together, while those of other endpoints are not.
 
-use crate::model::ranked;
+use crate::ranks::ranked;
 use evenkeel_sim::replay::{Trace, Way};
 
 /// Rank correlations of the work of consecutive requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Of requests of one endpoint.
+    /// Correlation at the same endpoint.
     pub within: f64,
-    /// Of requests of different endpoints: demand that comes in runs.
+    /// Correlation at different endpoints: demand that comes in runs.
     pub across: f64,
-    /// Standard error of each.
+    /// Standard error of both, by the number of pairs.
     pub error: f64,
 }
 

@@ -1,8 +1,9 @@
 //! Models of the endpoints and clients that reproduce a log: fitted to its first part, and run on the rest.
 
-use crate::doubts::Doubt;
+use crate::doubt::Doubt;
 use crate::memory::{Memory, memory};
 use crate::policy::Candidate;
+use crate::ranks::ranks;
 use crate::traffic::Traffic;
 use evenkeel_sim::replay::fit::ways;
 use evenkeel_sim::replay::{Clients, Course, Played, System, Trace, Way, play, quantile};
@@ -28,8 +29,11 @@ const RUNS: u64 = 4;
 const NEAR: f64 = 0.04;
 const TIMES_BEST: f64 = 2.0;
 
-/// Largest correlation of the work of consecutive requests of an endpoint that a model may leave unexplained.
-const MEMORY_MAX: f64 = 0.1;
+/// Largest correlation of the work of consecutive requests of an endpoint, absolute and in standard errors, unless
+/// requests of different endpoints correlate at least this much and nearly as much.
+const MEMORY_MAX: f64 = 0.03;
+const MEMORY_ERRORS: f64 = 2.4;
+const DEMAND_MIN: f64 = 0.1;
 
 /// Figures of a log or of a run that validation compares.
 #[derive(Clone, Debug)]
@@ -50,7 +54,7 @@ pub struct Compared {
     pub what: String,
     pub logged: f64,
     pub model: f64,
-    /// True if they agree.
+    /// True if they differ by no more than chance and the tolerance of the figure.
     pub agrees: bool,
 }
 
@@ -106,7 +110,7 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
         return Err(vec![incoherent(worst)]);
     }
     let memory = memory(trace, &coherent[0].iter().collect::<Vec<_>>());
-    let has_memory = memory.across > MEMORY_MAX / 2.0;
+    let has_memory = memory.across > DEMAND_MIN;
     let (train, test) = (trace.part(0.0, FITTED), trace.part(FITTED, 1.0));
     let (measured, retries) = (Measured::of(&test), retries(traffic));
     let mut tried: Vec<(usize, Likely, Vec<Compared>, f64)> = Vec::new();
@@ -174,9 +178,9 @@ fn coherent(trace: &Trace, sets: Vec<Vec<Way>>) -> (Vec<Vec<Way>>, f64) {
     let mut kept = Vec::new();
     for set in sets {
         let memory = memory(trace, &set.iter().collect::<Vec<_>>());
-        let unexplained = memory.within - memory.across.max(0.0);
-        least = least.min(unexplained);
-        if unexplained <= MEMORY_MAX.max(3.0 * memory.error) {
+        least = least.min(memory.within);
+        let is_demand = memory.across > DEMAND_MIN && memory.within < 1.3 * memory.across;
+        if is_demand || memory.within <= MEMORY_MAX.max(MEMORY_ERRORS * memory.error) {
             kept.push(set);
         }
     }
@@ -274,24 +278,4 @@ fn compare(runs: &[Played], log: &Measured, traffic: &Traffic, test: &Trace) -> 
     let times = all[3..6].iter().map(ln).fold(0.0, f64::max);
     let parts = all[..1].iter().map(|one| (one.logged - one.model).abs()).fold(0.0, f64::max);
     (all, times.max(parts) + wrong)
-}
-
-/// Rank of the work of each try of a trace among the samples of its endpoint, 0 to 1. Tries without a sample get any.
-pub fn ranks(trace: &Trace, ways: &[Way], seed: u64) -> Vec<f32> {
-    let by_start: Vec<Vec<(u64, f32)>> = ways.iter().map(ranked).collect();
-    let luck = |number: u64| (evenkeel_balance::rng::mix(seed ^ number) >> 40) as f32 / (1u32 << 24) as f32;
-    let rank = |(number, a): (u64, &evenkeel_sim::replay::Arrival)| {
-        let of = &by_start[a.endpoint];
-        of.binary_search_by_key(&a.at, |(at, _)| *at).map_or_else(|_| luck(number), |at| of[at].1)
-    };
-    (0..).zip(&trace.arrivals).map(rank).collect()
-}
-
-/// Starts and ranks of the samples, in order of the starts.
-pub fn ranked(way: &Way) -> Vec<(u64, f32)> {
-    let mut ranked: Vec<(u64, f32)> = way.samples.iter().map(|sample| (sample.at, 0.0)).collect();
-    for (rank, &at) in way.order.iter().enumerate() {
-        ranked[at as usize].1 = (rank as f32 + 0.5) / way.order.len() as f32;
-    }
-    ranked
 }

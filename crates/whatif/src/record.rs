@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 /// Requests that are kept, the latest of the log. With 150 bytes each they take 60 MB.
 pub const KEPT_MAX: usize = 400_000;
 
-/// Try at an endpoint.
+/// Try at an endpoint, with absolute times.
 #[derive(Clone, Copy, Debug)]
 pub struct Tried {
     /// Index of the endpoint among the names of the record.
@@ -45,7 +45,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// All tries in order.
+    /// Tries, of which the last ended the request.
     pub fn tries(&self) -> impl Iterator<Item = &Tried> {
         std::iter::once(&self.first).chain(&self.more)
     }
@@ -57,7 +57,7 @@ impl Row {
     }
 }
 
-/// Names in the order of their first occurrence.
+/// Numbers of names, by first occurrence.
 #[derive(Clone, Debug, Default)]
 struct Names {
     all: Vec<String>,
@@ -76,7 +76,7 @@ impl Names {
     }
 }
 
-/// Requests of a log.
+/// The latest requests of a log, and counts of all.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// Name of the format, and of the program that writes it.

@@ -1,10 +1,10 @@
-//! Findings as text.
+//! Findings for a terminal, in at most 200 columns.
 
 use crate::answer::BEYOND_MAX;
 use crate::findings::Findings;
 use std::fmt::Write;
 
-/// Text of findings.
+/// Formats findings: doubts with remedies, or validation, a table of changes and the verdict.
 pub fn text(found: &Findings) -> String {
     let mut out = String::new();
     let pool = if found.pool.is_empty() { String::new() } else { format!("pool {}: ", found.pool) };

@@ -1,6 +1,6 @@
 //! Traffic of a pool: its requests in order of their starts, at its endpoints.
 
-use crate::doubts::Doubt;
+use crate::doubt::Doubt;
 use crate::record::{Record, Row};
 use evenkeel_balance::EndpointSpec;
 use evenkeel_balance::rng::mix;
@@ -20,7 +20,7 @@ pub struct Member {
     pub in_flight_max: u32,
 }
 
-/// Traffic of a pool.
+/// Requests of a pool, as lines and as a trace of the latest.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Name of the pool; empty if the log has none.

@@ -3,7 +3,7 @@
 use crate::answer::{Answer, range};
 use crate::worlds::World;
 
-/// Verdict over the answers.
+/// Labels of what to choose, in a form for machines and as a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Label of the best answer; `None` if there is none.
@@ -14,7 +14,7 @@ pub struct Verdict {
     pub text: String,
 }
 
-/// Differences of the 99th percentile below this are of no use, as a natural logarithm.
+/// Differences below this are of no use, as a natural logarithm.
 const USEFUL: f64 = 0.03;
 
 /// Judges the answers; `logged` is the label of the policy in force.
@@ -26,10 +26,13 @@ pub fn verdict(answers: &[Answer], worlds: &[World], logged: &str) -> Verdict {
         let text = "no question has an answer; each says why".to_string();
         return Verdict { best: None, alike: Vec::new(), text };
     };
+    // The tail of a log is noisy; a median that is better for sure decides where p99 does not.
     let is_alike = |other: &&&Answer| {
-        let differences: Vec<f64> = other.by_world.iter().zip(&best.by_world).map(|(a, b)| a[0] - b[0]).collect();
-        let range = range(&differences, &systems);
-        range.has_zero() || range.middle < USEFUL
+        (0..3).all(|of| {
+            let differences = other.by_world.iter().zip(&best.by_world).map(|(a, b)| a[of] - b[of]);
+            let range = range(&differences.collect::<Vec<_>>(), &systems);
+            range.has_zero() || range.middle < USEFUL
+        })
     };
     let alike: Vec<&&Answer> = known.iter().filter(|other| other.label != best.label).filter(is_alike).collect();
     let own = alike.iter().find(|answer| answer.is_of_the_log).copied();

@@ -1,8 +1,9 @@
-//! Worlds: systems that the log may be of. Each has models of the endpoints that reproduce the log, with samples drawn
-//! anew from those of the log, and its arrivals in another order of blocks. All policies run in the same worlds.
+//! Worlds: systems that the log may come from. Each has models of the endpoints that reproduce the log, with samples
+//! drawn anew, and the arrivals in another order of blocks. All policies run in the same worlds.
 
-use crate::model::{Likely, Model, ranks};
+use crate::model::{Likely, Model};
 use crate::question::Conditions;
+use crate::ranks::ranks;
 use crate::traffic::Traffic;
 use evenkeel_balance::{EndpointSpec, Rng};
 use evenkeel_sim::replay::fit::order;
@@ -16,7 +17,7 @@ const REQUESTS_MAX: usize = 24_000;
 
 /// A system and its arrivals.
 pub struct World {
-    /// Index of its system among those of the model.
+    /// Index of its system in the model.
     pub system: usize,
     trace: Trace,
     ways: Vec<Way>,
@@ -43,7 +44,7 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
     let system = number % model.systems.len();
     let Likely { ways, clients, .. } = &model.systems[system];
     let mut rng = Rng::new(evenkeel_balance::rng::mix(seed ^ (number as u64 + 1) << 20));
-    // Ranks are those of the part of the log that is used, under models that are fitted to it.
+    // Ranks belong to the part of the log that is used, under models that are fitted to it.
     let of_ranks = || ways.iter().enumerate().map(|(at, way)| way.refit(trace, at)).collect::<Option<Vec<Way>>>();
     let ranked = model.has_memory.then(of_ranks).flatten().map(|fitted| ranks(trace, &fitted, seed));
     let (trace, ranks) = blocks(trace, ranked.as_deref(), &mut rng);

@@ -47,7 +47,7 @@ pub struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// One balancer, without retries, at the rate of the trace.
+    /// Course of a single balancer without retries, at the rate of the trace.
     pub fn new(algorithm: &'static Algorithm, params: &'a Params, seed: u64) -> Course<'a> {
         Course { algorithm, params, seed, pace: 1.0, retries: 0, balancers: 1 }
     }

@@ -163,14 +163,9 @@ impl Trace {
         quantile(self.arrivals.iter().map(|a| a.latency_ns).collect(), part)
     }
 
-    /// Mean over the tries.
-    pub fn mean(&self, of: impl Fn(&Arrival) -> f64) -> f64 {
-        self.arrivals.iter().map(of).sum::<f64>() / self.arrivals.len().max(1) as f64
-    }
-
     /// Mean requests in flight at the endpoint when a request starts.
     pub fn met(&self) -> f64 {
-        self.mean(|a| f64::from(a.found))
+        self.arrivals.iter().map(|a| f64::from(a.found)).sum::<f64>() / self.arrivals.len().max(1) as f64
     }
 }
 

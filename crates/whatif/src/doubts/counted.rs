@@ -1,6 +1,6 @@
 //! Requests in flight as the balancer counted them, compared with those that the log has.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::Record;
 use crate::traffic::Traffic;
 use std::collections::BTreeMap;

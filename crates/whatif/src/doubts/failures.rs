@@ -1,6 +1,6 @@
 //! Requests that failed, or that no endpoint got.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::Record;
 use crate::traffic::Traffic;
 use evenkeel_sim::replay::trace::Kind;

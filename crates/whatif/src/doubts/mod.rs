@@ -1,17 +1,16 @@
 //! Doubts about a log: each shows that answers by it would be wrong, says how that is known, and what would help.
 
-// Order: units, order, gaps, shared, overload, counted, failures, doubt
+// Order: units, order, gaps, shared, overload, counted, queued, failures
 mod counted;
-mod doubt;
 mod failures;
 mod gaps;
 mod order;
 mod overload;
+mod queued;
 mod shared;
 mod units;
 
-pub use doubt::Doubt;
-
+use crate::doubt::Doubt;
 use crate::record::Record;
 use crate::traffic::Traffic;
 
@@ -30,6 +29,7 @@ const LOOKS: &[Look] = &[
     gaps::gap,
     shared::by_pools,
     counted::more_in_flight,
+    queued::waited,
     failures::many,
     overload::piles_up,
 ];

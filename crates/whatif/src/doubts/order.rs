@@ -1,7 +1,7 @@
 //! Order of the lines. A program writes lines as requests end, so other orders show that times are wrong, or that the
 //! log is not of one clock.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::{Record, Row};
 use crate::traffic::Traffic;
 use evenkeel_sim::replay::quantile;

@@ -1,6 +1,6 @@
 //! Overload: more requests than the endpoints can do, so that those in flight grow.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::Record;
 use crate::traffic::Traffic;
 

@@ -1,6 +1,6 @@
 //! Endpoints that other pools use, too.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::{Record, Row};
 use crate::traffic::Traffic;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! Values that the log lacks, or has in units that are too coarse.
 
-use super::Doubt;
+use crate::doubt::Doubt;
 use crate::record::Record;
 use crate::traffic::Traffic;
 use evenkeel_logs::lacks::REQUIRED;
 use evenkeel_sim::replay::quantile;
 
-/// Minimum tries.
+/// Minimum tries: p99 of fewer is the time of ten requests.
 const TRIES_MIN: usize = 1_000;
 
 /// Coarsest unit, as a share of the median duration.

@@ -1,9 +1,9 @@
-//! A doubt as it is shown.
+//! Reasons for refusals, with their remedies.
 
 /// Reason why a log cannot answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Doubt {
-    /// Kind, for machines.
+    /// Word for machines, such as `gap`; docs/guide/what-if.md has all.
     pub kind: &'static str,
     /// Observation and its consequence, without a full stop.
     pub text: String,
