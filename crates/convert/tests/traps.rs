@@ -541,3 +541,16 @@ fn requests_that_a_closed_rule_of_nginx_refuses_count_for_limits() {
     let converted = converted(&format!("http {{ {zone} server {{ listen 80; {inner} }} }}"));
     has(&converted, "respond = 403\nlimits = [\"z\"]");
 }
+
+#[test]
+fn errors_of_nginx_without_an_endpoint_have_the_pages_of_their_location() {
+    let location =
+        "deny 10.0.0.0/8; error_page 403 500 http://a.test/; rewrite ^/a/(.*) /$1 break; set $u http://10.0.0.1;";
+    let converted = nginx(&format!("location /a {{ {location} proxy_pass $u; }}"));
+    let table = converted.toml.split("[[route]]").find(|table| table.contains("respond = 500")).expect("a route");
+    assert!(
+        table.contains("use = [\"access\"]") && converted.toml.contains("status = [403, 500]"),
+        "{}",
+        converted.toml
+    );
+}

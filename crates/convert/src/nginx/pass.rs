@@ -79,8 +79,7 @@ impl<'d> Routes<'_, 'd> {
         if authority.is_empty() {
             // A variable without a value: NGINX has no URL.
             self.world.ledger.carried(line);
-            let set = filters::read(&state.levels, None, &state.scope, self.world);
-            return self.push(state.matching, Action::respond(500), set, line);
+            return self.fails(500, state, line);
         }
         if let Some(map) = variable::only(authority).and_then(|name| self.world.maps.get(name)).copied() {
             return self.by_map(map, scheme, uri, pass, state, location);
@@ -89,7 +88,7 @@ impl<'d> Routes<'_, 'd> {
             let todo = "pool = \"{map.NAME}\" in the [[route]], with a [map.NAME] of pools";
             let reason = format!("the endpoint comes from `{}`, which is not constant", pass.word(1));
             self.world.ledger.changes(line, reason, todo);
-            return self.push(state.matching, Action::respond(502), Draft::default(), line);
+            return self.fails(502, state, line);
         };
         self.world.ledger.carried(line);
         self.forwarded(&forward, uri, pass, state, location, line);
@@ -343,13 +342,13 @@ impl<'d> Routes<'_, 'd> {
                 None => {
                     let reason = format!("\"{}\" is not an endpoint", line.word(1));
                     self.world.ledger.decide(line.line, reason, "write a [[route]] by hand");
-                    self.push(matching, Action::respond(502), Draft::default(), line.line);
+                    self.fails(502, State { matching, ..state.clone() }, line.line);
                 }
             }
         }
         if !map.inner().iter().any(|line| line.word(0) == "default") {
             // Without a host, NGINX has no endpoint.
-            self.push(state.matching, Action::respond(500), Draft::default(), map.line);
+            self.fails(500, state, map.line);
         }
     }
 }

@@ -207,6 +207,13 @@ impl<'w, 'd> Routes<'w, 'd> {
         self.push(state.matching, Action::respond(404), set, line);
     }
 
+    /// Adds an error of NGINX itself, with the filters and the pages of its location.
+    pub fn fails(&mut self, status: u64, state: State<'d>, line: Line) {
+        let mut set = filters::read(&state.levels, None, &state.scope, self.world);
+        pages::read(&state.levels, &state.scope, &mut set, self);
+        self.push(state.matching, Action::respond(status), set, line);
+    }
+
     /// Filters of a response that rules or NGINX itself gives.
     pub fn own_filters(&mut self, levels: &[&'d [Directive]], scope: &Scope) -> RouteKeys {
         let mut set = Draft::default();
