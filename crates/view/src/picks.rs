@@ -24,6 +24,12 @@ pub struct Explained {
     pub worker: u64,
     /// The listener it came in at.
     pub listener: Arc<str>,
+    /// Protocol of the client, as the access log writes it.
+    #[serde(default)]
+    pub protocol: Cow<'static, str>,
+    /// Figures of the client's connection, over HTTP/3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicFigures>,
     pub route: Arc<str>,
     pub pool: Arc<str>,
     pub method: String,
@@ -45,6 +51,17 @@ pub struct Explained {
     pub phase: Cow<'static, str>,
     /// Time from its head to its end, nanoseconds.
     pub total_ns: u64,
+}
+
+/// Connection of a client over HTTP/3, up to the end of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuicFigures {
+    /// Time from its first packet to the end of the handshake, nanoseconds.
+    pub handshake_ns: u64,
+    /// Number of times that the address of the client has changed.
+    pub migrations: u32,
+    /// Packets to the client that were lost.
+    pub packets_lost: u64,
 }
 
 /// Effect of a filter on a request or its response.

@@ -5,7 +5,7 @@ use super::client::Client;
 use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
-use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, WouldGo};
+use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, QuicFigures, WouldGo};
 use evenkeel_view::served::InKernel;
 use evenkeel_view::shadows::{PoolShadows, Shadow};
 use evenkeel_view::words::{escaped, unix_ms};
@@ -122,13 +122,17 @@ fn listed(all: &[Explained]) -> String {
 fn explained(one: &Explained) -> String {
     let mut out = String::new();
     line!(out, "request {}  {}  status {}", one.request_id, asked(one), one.status);
-    let Explained { listener, route, pool, worker, end, phase, .. } = one;
+    let Explained { listener, protocol, route, pool, worker, end, phase, .. } = one;
     line!(
         out,
-        "listener {listener} -> route {route} -> pool {pool}; worker {worker}; {} in all, {} of it in the queue; end: {end} in {phase}",
+        "{protocol} at listener {listener} -> route {route} -> pool {pool}; worker {worker}; {} in all, {} of it in the queue; end: {end} in {phase}",
         ms(one.total_ns),
         ms(one.queue_ns)
     );
+    if let Some(QuicFigures { handshake_ns, migrations, packets_lost }) = one.quic {
+        let handshake = ms(handshake_ns);
+        line!(out, "connection: handshake {handshake}, migrations {migrations}, packets lost {packets_lost}");
+    }
     if let Some(trace) = &one.trace_id {
         line!(out, "trace {trace}");
     }
@@ -298,6 +302,18 @@ fn shadow_of(of: &PoolShadows, shadow: &Shadow, out: &mut String) {
 mod tests {
     use super::*;
     use evenkeel_view::picks::FilterStep;
+
+    #[test]
+    fn figures_of_a_connection_are_shown_over_http3_alone() {
+        let mut one = Explained { protocol: "HTTP/2".into(), listener: "web".into(), ..Explained::default() };
+        assert!(explained(&one).contains("\nHTTP/2 at listener web -> ") && json!(one).get("quic").is_none());
+        one.quic = Some(QuicFigures { handshake_ns: 1_500_000, migrations: 2, packets_lost: 3 });
+        assert!(
+            explained(&one).contains("\nconnection: handshake 1.500 ms, migrations 2, packets lost 3\n"),
+            "{}",
+            explained(&one)
+        );
+    }
 
     #[test]
     fn filters_are_shown_where_one_did_something_and_nowhere_else() {

@@ -12,7 +12,7 @@ use crate::record::access_line::AccessLine;
 use crate::record::explanation::Explanation;
 use crate::record::export::Export;
 use evenkeel_balance::Clock;
-use evenkeel_view::picks::{Explained, FilterStep};
+use evenkeel_view::picks::{Explained, FilterStep, QuicFigures};
 use std::sync::Arc;
 
 impl Record<'_> {
@@ -91,6 +91,12 @@ impl Record<'_> {
             trace_id: exchange.facts.trace.as_ref().map(|trace| trace.id_text()),
             worker: core.index as u64,
             listener,
+            protocol: self.proto.into(),
+            quic: self.client.peer.quic().map(|quic| QuicFigures {
+                handshake_ns: quic.handshake_ns,
+                migrations: quic.migrations,
+                packets_lost: quic.packets_lost,
+            }),
             route,
             pool,
             filters,

@@ -3,7 +3,7 @@
 use super::colours::{BAD, state};
 use crate::commands::top::model::Model;
 use evenkeel_view::history::Span as Second;
-use evenkeel_view::words::{Traffic, ago, percent, percentile, rate};
+use evenkeel_view::words::{self, Traffic, ago, percent, percentile, rate};
 use evenkeel_view::{Event, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -23,6 +23,10 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     self::curves(frame, model, curves);
     let Some(status) = &model.status else { return };
     let mut lines = states(status);
+    lines.extend(status.listeners.iter().filter_map(|listener| {
+        let http3 = listener.http3.as_ref()?;
+        Some(Line::from(vec![format!("{} over HTTP/3: ", listener.name).dim(), words::http3(http3).into()]))
+    }));
     lines.push(Line::default());
     lines.extend(model.events.iter().rev().map(|event| happened(event, status.now_ms)));
     frame.render_widget(Paragraph::new(lines), rest);
