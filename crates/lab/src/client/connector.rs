@@ -21,6 +21,8 @@ pub struct Ports {
     pub h2c: u16,
     /// HTTP/1.1 and HTTP/2 over TLS.
     pub tls: u16,
+    /// HTTP/3, if the balancer speaks it.
+    pub h3: Option<u16>,
 }
 
 /// Connects to a balancer, perhaps over TLS.

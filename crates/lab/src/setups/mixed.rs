@@ -2,7 +2,7 @@
 //! below `/lab.Echo/` go to the same endpoints over HTTP/2; a spare pool without requests exists to be changed.
 
 use crate::balancers::{
-    Algorithm, Back, Balancer, Care, Front, Lasts, Listener, Pool, Route, Running, Setup, Timeouts,
+    Algorithm, Back, Balancer, Care, Front, Lasts, Listener, OURS, Pool, Route, Running, Setup, Timeouts,
 };
 use crate::certificates::{Certificate, Certificates, Files};
 use crate::client::connector::Ports;
@@ -17,8 +17,32 @@ use std::time::Duration;
 /// # Errors
 /// If it does not.
 pub fn start(balancer: &Balancer, endpoints: &[SocketAddr], certificates: &Certificates) -> Result<(Running, Ports)> {
-    let [clear, admin, h2c, tls] = origin::held_ports()?;
-    let ports = Ports { clear, h2c, tls };
+    run(balancer, endpoints, certificates, false)
+}
+
+/// Like [`start`], with HTTP/3 if the balancer speaks it: a build of another without it refuses the configuration.
+///
+/// # Errors
+/// The balancer does not answer.
+pub fn start_with_http3(
+    balancer: &Balancer,
+    endpoints: &[SocketAddr],
+    certificates: &Certificates,
+) -> Result<(Running, Ports)> {
+    match run(balancer, endpoints, certificates, true) {
+        Err(_) if balancer.name != OURS => run(balancer, endpoints, certificates, false),
+        started => started,
+    }
+}
+
+fn run(
+    balancer: &Balancer,
+    endpoints: &[SocketAddr],
+    certificates: &Certificates,
+    speaks_http3: bool,
+) -> Result<(Running, Ports)> {
+    let [clear, admin, h2c, tls, h3] = origin::held_ports()?;
+    let ports = Ports { clear, h2c, tls, h3: speaks_http3.then_some(h3) };
     let running = balancer.start(Vec::new(), setup(endpoints, ports, admin, certificates.of(Certificate::P256)))?;
     running.await_answer()?;
     Ok((running, ports))
@@ -29,7 +53,7 @@ pub fn set_weight(setup: &mut Setup, weight: u32) {
     setup.pools.iter_mut().filter(|pool| pool.name == "spare").for_each(|pool| pool.weight = Some(weight));
 }
 
-fn setup(endpoints: &[SocketAddr], Ports { clear, h2c, tls }: Ports, admin: u16, files: &Files) -> Setup {
+fn setup(endpoints: &[SocketAddr], Ports { clear, h2c, tls, h3 }: Ports, admin: u16, files: &Files) -> Setup {
     let served = |name, back| Pool {
         name,
         endpoints: endpoints.to_vec(),
@@ -39,13 +63,15 @@ fn setup(endpoints: &[SocketAddr], Ports { clear, h2c, tls }: Ports, admin: u16,
         ..Pool::default()
     };
     let spare = Pool { name: "spare", endpoints: vec![endpoints[0]], weight: Some(1), ..Pool::default() };
+    let mut listeners = vec![
+        Listener::new("web", local(clear), Front::Http1),
+        Listener::new("h2c", local(h2c), Front::H2c),
+        Listener::new("tls", local(tls), Front::H2),
+    ];
+    listeners.extend(h3.map(|h3| Listener::new("h3", local(h3), Front::H3)));
     Setup {
         connections: 9000,
-        listeners: vec![
-            Listener::new("web", local(clear), Front::Http1),
-            Listener::new("h2c", local(h2c), Front::H2c),
-            Listener::new("tls", local(tls), Front::H2),
-        ],
+        listeners,
         routes: vec![
             Route { lasts: Lasts::Endless, ..Route::new("/echo", "app") },
             Route { lasts: Lasts::Long, ..Route::new("/upload", "app") },
@@ -79,7 +105,7 @@ mod tests {
         let file = |name: &str| std::path::Path::new("folder").join(name);
         let files = Files { certificate: file("crt"), key: file("key"), both: file("pem") };
         let setup = |weight| {
-            let mut setup = setup(&endpoints, Ports { clear: 1, h2c: 3, tls: 4 }, 2, &files);
+            let mut setup = setup(&endpoints, Ports { clear: 1, h2c: 3, tls: 4, h3: Some(5) }, 2, &files);
             set_weight(&mut setup, weight);
             setup
         };

@@ -50,7 +50,7 @@ pub fn conduct(balancer: &Balancer, reloads: u32) -> Result<Went> {
     let endpoints = (0..3).map(|number| Endpoint::start(number, folder.path())).collect::<Result<Vec<_>>>()?;
     let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
     let certificates = Certificates::make()?;
-    let (mut running, ports) = mixed::start(balancer, &addresses, &certificates)?;
+    let (mut running, ports) = mixed::start_with_http3(balancer, &addresses, &certificates)?;
     let clients = Clients::start(ports)?;
     let progress = Progress::new();
     let tell = |done: u32| progress.tell(f64::from(done), f64::from(reloads), &format!("{} reloads", balancer.name));

@@ -20,7 +20,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     summary: "Failed requests and dropped streams over a hundred reloads and a new binary",
     docs: "Starts one balancer after the other in front of three endpoints, with clients that keep their connection, clients \
 with a connection per request, uploads, downloads and WebSockets, over TLS too, requests over HTTP/2 and streams of gRPC, with and without \
-TLS, each checked byte for byte. Then the configuration is \
+TLS, each checked byte for byte, and requests and downloads over HTTP/3 for balancers that speak it, whose lengths are checked. Then the configuration is \
 rewritten a hundred times, each time with another weight in a pool that gets no requests, and the balancer made to read \
 it: evenkeel and NGINX by SIGHUP, the master of HAProxy by SIGUSR2, and Envoy by the file itself, which it watches. The next reload comes \
 when the one before is seen to be at work. Last, evenkeel replaces its binary (SIGUSR2). HAProxy does that with each reload, NGINX only \

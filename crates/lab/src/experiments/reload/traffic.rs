@@ -5,6 +5,7 @@ use crate::client::http2::{Connection, Failed, saw};
 use crate::client::{self, Answer};
 use crate::endpoint::{Ask, Id, websocket};
 use crate::error::Result as Outcome;
+use crate::load::http3::{self, Observer};
 use crate::origin;
 use crate::wire::Wire;
 use std::collections::BTreeMap;
@@ -43,6 +44,10 @@ pub enum Kind {
     WebSocket,
     /// Batches of concurrent requests on a kept HTTP/2 connection.
     Http2,
+    /// Concurrent requests on a kept HTTP/3 connection.
+    Http3,
+    /// Downloads of 1 MiB on a kept HTTP/3 connection.
+    Http3Download,
     /// gRPC stream on an separate HTTP/2 connection, on which each message must be echoed.
     Grpc,
 }
@@ -57,8 +62,15 @@ impl Kind {
             Kind::Download => "downloads",
             Kind::WebSocket => "WebSocket",
             Kind::Http2 => "HTTP/2",
+            Kind::Http3 => "HTTP/3",
+            Kind::Http3Download => "HTTP/3 downloads",
             Kind::Grpc => "gRPC",
         }
+    }
+
+    /// True for clients with a thread of their own.
+    fn is_http3(self) -> bool {
+        matches!(self, Kind::Http3 | Kind::Http3Download)
     }
 
     /// True for a single stream, which counts its own echoes.
@@ -84,7 +96,7 @@ impl Row {
 }
 
 /// All groups of clients, with their numbers.
-pub const KINDS: [Row; 12] = [
+pub const KINDS: [Row; 14] = [
     Row::new(Kind::KeepAlive, false, "keep-alive requests", 8),
     Row::new(Kind::Fresh, false, "requests on new connections", 2),
     Row::new(Kind::Upload, false, "uploads of 1 MiB", 2),
@@ -97,6 +109,8 @@ pub const KINDS: [Row; 12] = [
     Row::new(Kind::Http2, true, "requests over HTTP/2 and TLS", 2),
     Row::new(Kind::Grpc, false, "messages over gRPC", 4),
     Row::new(Kind::Grpc, true, "messages over gRPC and TLS", 4),
+    Row::new(Kind::Http3, true, "requests over HTTP/3", 2),
+    Row::new(Kind::Http3Download, true, "downloads of 1 MiB over HTTP/3", 2),
 ];
 
 /// Counts of the clients of a kind.
@@ -125,10 +139,12 @@ impl Count {
 pub struct Clients {
     shared: Arc<Shared>,
     thread: JoinHandle<Result<()>>,
+    over_http3: Vec<JoinHandle<Outcome<()>>>,
 }
 
 struct Shared {
     connector: Connector,
+    h3: Option<u16>,
     ending: AtomicBool,
     numbers: AtomicUsize,
     counts: Mutex<[Count; KINDS.len()]>,
@@ -142,16 +158,20 @@ impl Clients {
     pub fn start(ports: Ports) -> Outcome<Clients> {
         let shared = Arc::new(Shared {
             connector: Connector::new(ports)?,
+            h3: ports.h3,
             ending: AtomicBool::new(false),
             numbers: AtomicUsize::new(0),
             counts: Mutex::default(),
         });
         let theirs = Arc::clone(&shared);
+        let kept = KINDS.into_iter().enumerate().filter(|(_, of)| of.kind.is_http3());
+        let over_http3 = kept.flat_map(|(row, of)| std::iter::repeat_n((row, of), of.clients));
+        let over_http3 = over_http3.map(|(row, of)| Kept { shared: Arc::clone(&shared), row }.start(of.kind)).collect();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let mut clients = JoinSet::new();
-                for (row, kind) in KINDS.into_iter().enumerate() {
+                for (row, kind) in KINDS.into_iter().enumerate().filter(|(_, of)| !of.kind.is_http3()) {
                     (0..kind.clients)
                         .for_each(|number| drop(clients.spawn(Arc::clone(&theirs).live(row, kind, number))));
                 }
@@ -159,7 +179,7 @@ impl Clients {
             });
             Ok(())
         });
-        Ok(Clients { shared, thread })
+        Ok(Clients { shared, thread, over_http3 })
     }
 
     /// Counts so far, by row of `KINDS`.
@@ -172,6 +192,7 @@ impl Clients {
         self.shared.ending.store(true, Ordering::Relaxed); // the flag guards no other data
         // A panic of the clients shows in their counts.
         drop(self.thread.join());
+        self.over_http3.into_iter().for_each(|thread| drop(thread.join()));
         self.shared.lock().clone()
     }
 }
@@ -204,6 +225,8 @@ impl Shared {
                     Kind::WebSocket => self.stream(row, tls, number.is_multiple_of(2)).await,
                     Kind::Http2 => self.requests(row, tls, &mut connection).await,
                     Kind::Grpc => self.messages(row, tls, number.is_multiple_of(2)).await,
+                    // They have threads of their own.
+                    Kind::Http3 | Kind::Http3Download => Ok(()),
                 }
             };
             // Streams have a timeout per text instead.
@@ -341,6 +364,36 @@ impl Shared {
             sleep(BETWEEN_TEXTS).await;
         }
         Ok(())
+    }
+}
+
+/// Client of HTTP/3 with a kept connection.
+struct Kept {
+    shared: Arc<Shared>,
+    row: usize,
+}
+
+impl Kept {
+    fn start(self, kind: Kind) -> JoinHandle<Outcome<()>> {
+        std::thread::spawn(move || {
+            let Some(port) = self.shared.h3 else { return Ok(()) };
+            let (len, streams) = if kind == Kind::Http3 { (1000, AT_A_TIME) } else { (MOVED, 1) };
+            http3::keep(port, &format!("/download/{len}"), len as u64, streams as u32, &self)
+        })
+    }
+}
+
+impl Observer for Kept {
+    fn is_ending(&self) -> bool {
+        self.shared.is_ending()
+    }
+
+    fn done(&self, count: u64) {
+        self.shared.lock()[self.row].done += usize::try_from(count).unwrap_or(usize::MAX);
+    }
+
+    fn failed(&self, count: usize, why: String) {
+        *self.shared.lock()[self.row].failed.entry(why).or_default() += count;
     }
 }
 

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// Most datagrams in a message to the kernel.
 const SEGMENTS_MAX: usize = 16;
 
+/// Code of a stream whose request the proxy has not looked at (RFC 9114 section 8.1).
+const REQUEST_REJECTED: u64 = 0x10b;
+
 /// Memory for a receive, for all clients of a thread.
 pub struct Memory {
     received: Vec<u8>,
@@ -53,6 +56,12 @@ pub struct Client {
     connection: Connection,
     asks: Asks,
     responses: HashMap<StreamId, Response>,
+    /// Streams of the proxy in one direction, with what it has sent on them.
+    unidirectional: Vec<(StreamId, Vec<u8>)>,
+    /// First request that the proxy does not answer any more, once it has announced that.
+    goes_away: Option<u64>,
+    /// True if no more requests are to be sent.
+    is_stopped: bool,
     /// Number of requests that were sent.
     asked: u64,
     /// Number of complete responses.
@@ -76,13 +85,43 @@ impl Client {
         let now = Instant::now();
         let begun = endpoint.connect(now, config.clone(), local(port), "lab.test");
         let (handle, connection) = begun.map_err(|error| Error::Wrong(format!("no client of HTTP/3: {error}")))?;
-        let (responses, asked, answered, body, heard) = (HashMap::new(), 0, 0, None, now);
-        Ok(Client { socket, io, endpoint, handle, connection, asks, responses, asked, answered, body, heard })
+        Ok(Client {
+            socket,
+            io,
+            endpoint,
+            handle,
+            connection,
+            asks,
+            responses: HashMap::new(),
+            unidirectional: Vec::new(),
+            goes_away: None,
+            is_stopped: false,
+            asked: 0,
+            answered: 0,
+            body: None,
+            heard: now,
+        })
     }
 
     /// Time at which the client has to be driven again.
     pub fn due(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
+    }
+
+    /// Sends no more requests. Those that were sent are answered.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// True if the proxy has announced that it answers no more requests.
+    pub fn goes_away(&self) -> bool {
+        self.goes_away.is_some()
+    }
+
+    /// Number of requests that the proxy has to answer.
+    pub fn waiting(&self) -> usize {
+        let last = self.goes_away.unwrap_or(u64::MAX);
+        self.responses.keys().filter(|id| u64::from(**id) < last).count()
     }
 
     /// Sends further requests, as the first time.
@@ -117,7 +156,7 @@ impl Client {
                 }
                 Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => self.read(id)?,
                 Event::Stream(StreamEvent::Opened { dir: Dir::Uni } | StreamEvent::Readable { .. }) => {
-                    self.accept_control()
+                    self.read_unidirectional()
                 }
                 Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => self.ask()?,
                 _ => {}
@@ -197,6 +236,8 @@ impl Client {
     /// Sends requests until as many are under way as shall be.
     fn ask(&mut self) -> Result<()> {
         while self.responses.len() < self.asks.streams as usize
+            && !self.is_stopped
+            && self.goes_away.is_none()
             && !(self.asks.is_single && self.asked >= u64::from(self.asks.streams))
         {
             let Some(id) = self.connection.streams().open(Dir::Bi) else { return Ok(()) };
@@ -221,6 +262,12 @@ impl Client {
                 Ok(Some(chunk)) => response.read(&chunk.bytes),
                 Ok(None) => break true,
                 Err(ReadError::Blocked) => break false,
+                // The proxy has not looked at it, and any client sends it again.
+                Err(ReadError::Reset(code)) if code.into_inner() == REQUEST_REJECTED => {
+                    drop(chunks);
+                    self.responses.remove(&id);
+                    return self.ask();
+                }
                 Err(error) => return Err(failed(&error)),
             }
         };
@@ -238,9 +285,20 @@ impl Client {
         Ok(())
     }
 
-    /// Accepts the streams of the proxy without reading them: their windows hold settings and a GOAWAY.
-    fn accept_control(&mut self) {
-        while self.connection.streams().accept(Dir::Uni).is_some() {}
+    /// Reads the streams of the proxy in one direction, on one of which it announces its end.
+    fn read_unidirectional(&mut self) {
+        while let Some(id) = self.connection.streams().accept(Dir::Uni) {
+            self.unidirectional.push((id, Vec::new()));
+        }
+        for (id, bytes) in &mut self.unidirectional {
+            let mut stream = self.connection.recv_stream(*id);
+            let Ok(mut chunks) = stream.read(true) else { continue };
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                bytes.extend_from_slice(&chunk.bytes);
+            }
+            let _ = chunks.finalize();
+            self.goes_away = response::goes_away(bytes).or(self.goes_away);
+        }
     }
 }
 

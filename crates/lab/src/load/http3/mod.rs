@@ -47,6 +47,63 @@ impl Http3 {
     }
 }
 
+/// Events of a client whose connection is kept.
+pub trait Observer {
+    /// True once no more requests are to be sent.
+    fn is_ending(&self) -> bool;
+    /// So many requests were answered.
+    fn done(&self, count: u64);
+    /// So many requests were lost, as the client saw it.
+    fn failed(&self, count: usize, why: String);
+}
+
+/// Requests `path`, whose body has `len` bytes, on a kept connection until `observer` ends it. A connection that ends is
+/// replaced, as clients do; requests that the proxy has left to another connection are not lost.
+///
+/// # Errors
+/// If the settings of a client cannot be made.
+pub fn keep(port: u16, path: &str, len: u64, streams: u32, observer: &impl Observer) -> Result<()> {
+    /// Time between two looks at the client.
+    const SLICE: Duration = Duration::from_millis(50);
+    /// Longest time without a datagram for requests that wait.
+    const SILENCE: Duration = Duration::from_secs(10);
+    let config = config()?;
+    while !observer.is_ending() {
+        let asks = Asks { request: response::get(path).into(), streams, len, is_single: false, keeps_body: false };
+        let mut fleet = Fleet::open(port, config.clone(), asks, 1)?;
+        let mut counted = 0;
+        loop {
+            if observer.is_ending() {
+                fleet.clients[0].stop();
+            }
+            let driven = fleet.drive(Instant::now() + SLICE, false, |_| false);
+            let answered = fleet.answered();
+            observer.done(answered - counted);
+            counted = answered;
+            let client = &fleet.clients[0];
+            let (waiting, is_silent) = (client.waiting(), client.heard.elapsed() > SILENCE);
+            let lost = waiting.max(usize::from(!client.goes_away()));
+            match driven {
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => {
+                    if lost > 0 {
+                        let why = if let Error::Refused(why) = error { why } else { error.to_string() };
+                        observer.failed(lost, why);
+                    }
+                    break;
+                }
+                Ok(()) if is_silent => {
+                    observer.failed(lost.max(1), "late".into());
+                    break;
+                }
+                Ok(()) if waiting == 0 && (client.goes_away() || observer.is_ending()) => break,
+                Ok(()) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Opens idle clients: each has sent a request, and is silent since it has the response.
 ///
 /// # Errors

@@ -84,6 +84,23 @@ fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((number[1..].iter().fold(first, |sum, byte| sum << 8 | u64::from(*byte)), behind))
 }
 
+/// Identifier of the last GOAWAY in what a proxy has sent on a stream in one direction; `None` if there is none, or if it is
+/// not the control stream.
+pub fn goes_away(bytes: &[u8]) -> Option<u64> {
+    const GOAWAY: u64 = 7;
+    let (0, mut rest) = integer(bytes)? else { return None };
+    let mut last = None;
+    while let Some((kind, behind)) = integer(rest) {
+        let Some((len, behind)) = integer(behind) else { break };
+        let Some((payload, behind)) = behind.split_at_checked(usize::try_from(len).ok()?) else { break };
+        if kind == GOAWAY {
+            last = integer(payload).map(|(id, _)| id).or(last);
+        }
+        rest = behind;
+    }
+    last
+}
+
 /// Bytes of the control stream of a client, without settings.
 pub const CONTROL: &[u8] = &[0, 4, 0];
 
@@ -118,6 +135,15 @@ mod tests {
             cut.read(&bytes[..bytes.len() - 1]);
             assert_eq!(cut.complete(), None);
         }
+    }
+
+    #[test]
+    fn the_last_announcement_of_an_end_counts() {
+        let control = [0, 4, 2, 6, 0x10, 7, 2, 0x41, 0, 7, 1, 8];
+        assert_eq!(goes_away(&control), Some(8));
+        assert_eq!(goes_away(&control[..11]), Some(256), "cut");
+        assert_eq!(goes_away(&control[..6]), None);
+        assert_eq!(goes_away(&[2, 7, 1, 8]), None, "a stream of QPACK");
     }
 
     #[test]
