@@ -133,7 +133,7 @@ fn a_running_instance_is_asked_for_its_state() {
     let (proxy, socket) = (address(), folder.0.join("admin.sock").display().to_string());
     let endpoints = [address(), address()];
     let text = format!(
-        "[admin]\nsocket = {{ path = \"{socket}\" }}\n[listener.web]\nbind = [\"{proxy}\"]\npool = \"web\"\n[pool.web]\n\
+        "[admin]\nbind = \"unix:{socket}\"\n[listener.web]\nbind = [\"{proxy}\"]\npool = \"web\"\n[pool.web]\n\
          balance = \"round_robin\"\noutlier = \"off\"\nretry = {{ attempts = 0 }}\nendpoints = {endpoints:?}\n"
     );
     let file = folder.file("evenkeel.toml", &text);

@@ -262,7 +262,7 @@ impl UdpListener {
             LostDatagram::NoEndpoint
         })?;
         let endpoint = pool.endpoints.at(ticket.slot());
-        flow.note_try_began(pool.as_ref());
+        flow.note_try_began(pool);
         endpoint.stats.active.add(1);
         match endpoint
             .addr

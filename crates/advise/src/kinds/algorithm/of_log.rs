@@ -5,7 +5,7 @@ use crate::advice::{Advice, Verdict};
 use crate::edit::At;
 use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
-use evenkeel_config::plan::{Endpoint, Pool};
+use evenkeel_config::plan::{Endpoint, Pool, Probe};
 use evenkeel_sim::scenario::Policy;
 use evenkeel_whatif::answer::Figures;
 use evenkeel_whatif::policy::Candidate;
@@ -32,6 +32,7 @@ pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Option<Outcome> {
         pool: at,
         members: Some(pool.endpoints.iter().filter(|e| e.weight > 0 && !e.drain).map(|e| member(pool, e)).collect()),
         workers: inputs.workers(),
+        answers_probes: pool.load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off),
         in_force: Candidate::of(&Policy::algorithm(pool.balance.clone())),
         policies: Vec::new(),
         conditions: &|_| Ok(Conditions::default()),
