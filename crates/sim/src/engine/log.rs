@@ -88,7 +88,6 @@ impl Log {
         self.requests.get_mut(at as usize)
     }
 
-    /// Logs a pick.
     pub fn picked(&mut self, index: u32, server: u32, now: u64) {
         if let Some(logged) = self.of(index) {
             logged.work_ns = 0;
@@ -112,7 +111,6 @@ impl Log {
         (self.of_job[from as usize], self.of_job[to as usize]) = (NONE, at);
     }
 
-    /// Logs the end of a try.
     pub fn try_ended(&mut self, index: u32, answer: Answer, now: u64) {
         if let Some(last) = self.of(index).and_then(|logged| logged.tries.last_mut()) {
             last.took_ns = Some(now - last.began_ns);
@@ -120,7 +118,6 @@ impl Log {
         }
     }
 
-    /// Logs the end of a request.
     pub fn ended(&mut self, index: u32, answer: Answer, now: u64) {
         if let Some(logged) = self.of(index) {
             logged.ended_ns = Some(now);

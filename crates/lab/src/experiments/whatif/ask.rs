@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest time of a call.
+/// Limit of a call; the largest log takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Ends and middle of an interval at 90 %.
@@ -57,7 +57,7 @@ pub fn ask(evenkeel: &str, case: &Case, entries: &[Entry], folder: &Path) -> Res
     for path in logs(case, entries, folder)? {
         command.push(path);
     }
-    if case.has_weights() {
+    if case.is_configured {
         let path = folder.join(format!("{}.toml", case.name));
         write(&path, &configuration(case))?;
         command.extend(["--from".to_owned(), path.display().to_string(), "--pool".to_owned(), "web".to_owned()]);

@@ -26,7 +26,7 @@ pub struct Row {
     /// Work offered as a share of the capacity.
     pub load: f64,
     pub arrivals: Arrivals,
-    /// Policy in force.
+    /// Label of the policy under which the log is made.
     pub policy: &'static str,
     pub format: Format,
     pub requests: u64,
@@ -60,7 +60,7 @@ pub enum Law {
     Code,
 }
 
-/// Arrivals of requests.
+/// Process of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     Poisson,
@@ -84,7 +84,7 @@ pub enum More {
     Refusals,
     /// Balancers that share nothing, each with its log.
     Balancers(u32),
-    /// Workers of the balancer.
+    /// Workers of the balancer, which share its pool.
     Workers(u32),
     /// Limit of requests in flight at an endpoint, and a queue in front of the pool.
     Queue(u32),
@@ -109,6 +109,8 @@ pub struct Case {
     /// True if each balancer has its own log.
     pub is_split: bool,
     pub bad_lines: bool,
+    /// True if `whatif` gets the configuration of the balancer.
+    pub is_configured: bool,
 }
 
 impl Row {
@@ -142,6 +144,7 @@ impl Row {
             bytes_per_ms,
             is_split: true,
             bad_lines: matches!(self.more, More::BadLines),
+            is_configured: matches!(self.more, More::Weights(_)),
         }
     }
 
@@ -220,7 +223,7 @@ impl Arrivals {
                 Load::Mmpp { states: vec![(0.7 * per_second, 4_000_000_000), (2.2 * per_second, 1_000_000_000)] }
             }
             Arrivals::Code => Load::Trace { at_ns: traces::bursts(requests as usize, per_second).into() },
-            // Users who think for three times the work are at work a quarter of the time, if nobody waits.
+            // Users who think for three times the work are at work a quarter of the time, without queues.
             Arrivals::Closed => {
                 let think = Work::Exponential { mean_ns: 3.0 * WORK_NS };
                 Load::Closed { users: (4.0 * busy).round() as u32, think }
@@ -256,13 +259,9 @@ impl Case {
             Deployment::Sidecar | Deployment::Kernel => 1,
         }
     }
-
-    pub fn has_weights(&self) -> bool {
-        self.endpoints().iter().any(|server| server.weight != 1)
-    }
 }
 
-/// Policy by its label.
+/// Policy by its label, such as `leastconn`. Panics on labels that do not exist.
 pub fn named(label: &str) -> Policy {
     let policies = evenkeel_sim::file::policies(label).unwrap_or_default();
     policies.into_iter().next().expect("the tables have known algorithms only")

@@ -1,4 +1,4 @@
-//! The table of cases.
+//! Systems whose truth is known, a row each.
 
 use super::case::Arrivals::{self, Closed, Mmpp, Poisson};
 use super::case::Law::{self, Constant, Conversation, Exponential, Lognormal, Pareto};
@@ -58,7 +58,7 @@ const fn with(more: More, row: Row) -> Row {
     Row { more, ..row }
 }
 
-/// Row with a longer log.
+/// Row with so many requests instead of 15,000.
 const fn long(requests: u64, row: Row) -> Row {
     Row { requests, ..row }
 }

@@ -24,7 +24,7 @@ pub struct Entry {
     pub step_ns: u64,
 }
 
-/// Try at an endpoint.
+/// Part of a request that an endpoint served or failed.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// Index of the endpoint; `None` if the line does not name it.

@@ -1,4 +1,4 @@
-//! What-if experiment: the judge of `evenkeel whatif`. Logs of simulated systems whose truth is run, and spoilt logs.
+//! Experiment `whatif`: the judge of `evenkeel whatif`. Logs of simulated systems whose truth is run, and spoilt logs.
 
 // Order: outcome, score, ask, breakers, cases, truth, case, lines, entry, traces
 mod ask;

@@ -23,7 +23,7 @@ const NARROW: Claim =
 const RIGHT: Claim = Claim::ours("The recommended policy is the best, or as good, in 90 % of the accepted cases");
 const REFUSED: Claim = Claim::ours("Nine of ten logs from which nothing can be known are refused");
 
-/// Response to a breaker.
+/// Breaker with the response of the program.
 pub struct Broken {
     pub breaker: &'static Breaker,
     pub response: Response,
@@ -82,6 +82,7 @@ impl Measured {
             tables: vec![
                 ("Cases: figures held, of the other policies".to_owned(), self.by_case()),
                 ("Figures that were missed, in milliseconds and shares".to_owned(), self.missed()),
+                ("Reasons of refused cases and questions".to_owned(), self.reasons()),
                 ("Breakers".to_owned(), self.by_breaker()),
             ],
             plots: self.plots(),
@@ -106,6 +107,7 @@ impl Measured {
         add("narrow intervals of p99", scores.narrow_p99, "0.50");
         add("narrow intervals of all quantiles", scores.narrow, "0.50");
         add("right recommendations", scores.right, "0.90");
+        add("right, or said to be as good as the right policy", scores.right_or_alike, "");
         add("breakers refused", scores.refused, "0.90");
         rows
     }
@@ -154,6 +156,18 @@ impl Measured {
                 cells.extend([truth.value, truth.error, interval.low, interval.middle, interval.high].map(number));
                 rows.push(cells);
             }
+        }
+        rows
+    }
+
+    fn reasons(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![header(&["case", "question", "kind", "reason"])];
+        for of in &self.cases {
+            let whole = of.response.refused.iter().map(|(kind, text)| ["all", kind, text].map(str::to_owned));
+            let one =
+                |answer: &super::ask::Answer| Some([answer.question.clone(), String::new(), answer.refused.clone()?]);
+            let all = whole.chain(of.response.answers.iter().filter_map(one));
+            rows.extend(all.map(|cells| std::iter::once(of.name.to_owned()).chain(cells).collect()));
         }
         rows
     }
@@ -236,7 +250,7 @@ impl Measured {
             "scores": {
                 "accepted": scores.accepted, "held": scores.held, "held_all": scores.held_all,
                 "held_strictly": scores.held_strictly, "narrow_p99": scores.narrow_p99, "narrow": scores.narrow,
-                "right": scores.right, "refused": scores.refused,
+                "right": scores.right, "right_or_alike": scores.right_or_alike, "refused": scores.refused,
             },
             "cases": self.cases.iter().map(case).collect::<Value>(),
             "breakers": self.breakers.iter().map(breaker).collect::<Value>(),

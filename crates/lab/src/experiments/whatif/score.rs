@@ -27,11 +27,11 @@ pub struct Checked {
     /// Share of the figures that the intervals hold, with a standard error of the truth: 0 or 1, of shares the part of
     /// the endpoints.
     pub held: f64,
-    /// The same without the error of the truth.
+    /// Same share without the error of the truth.
     pub held_strictly: f64,
 }
 
-/// Judgement of a case.
+/// Response to a case, compared with the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     pub name: &'static str,
@@ -44,6 +44,8 @@ pub struct Judged {
     /// True if the recommended policy has the lowest p99, or a p99 that differs from it by less than 2 % or not
     /// significantly; `None` without a recommendation.
     pub is_right: Option<bool>,
+    /// True if it is right, or if a right policy is said to be as good.
+    pub is_right_or_alike: Option<bool>,
 }
 
 impl Judged {
@@ -58,8 +60,12 @@ impl Judged {
             }
         }
         let is_narrow = std::array::from_fn(|at| narrow(at, &checked, &truth));
-        let is_right = if response.is_accepted() { right(&response, &truth) } else { None };
-        Judged { name: case.name, response, truth, checked, is_narrow, is_right }
+        let recommended = response.best.iter().filter(|_| response.is_accepted());
+        let right_of =
+            |names: &mut dyn Iterator<Item = &String>| names.map(|name| is_right(name, &truth)).reduce(|a, b| a || b);
+        let is_right = right_of(&mut recommended.clone());
+        let is_right_or_alike = is_right.and(right_of(&mut recommended.chain(&response.alike)));
+        Judged { name: case.name, response, truth, checked, is_narrow, is_right, is_right_or_alike }
     }
 
     /// Share of the figures of a kind that the intervals hold; `None` without such figures.
@@ -117,13 +123,12 @@ fn narrow(figure: usize, checked: &[Checked], truth: &Truth) -> Option<bool> {
     widths.get(widths.len() / 2).map(|width| *width < spread.value)
 }
 
-fn right(response: &Response, truth: &Truth) -> Option<bool> {
-    let recommended = response.best.as_deref()?;
+fn is_right(recommended: &str, truth: &Truth) -> bool {
     let of = truth.policies.iter().find(|of| super::ask::is_same(recommended, of.policy));
-    let (Some(of), Some(best)) = (of, truth.best()) else { return Some(false) };
-    let worse = truth.p99_over(of.policy, best.policy)?;
+    let (Some(of), Some(best)) = (of, truth.best()) else { return false };
+    let Some(worse) = truth.p99_over(of.policy, best.policy) else { return false };
     // 1.645 standard errors: the lower end of an interval at 90 %.
-    Some(worse.value - 1.645 * worse.error <= 0.0 || worse.value <= ALIKE * best.latency_ms[2].value)
+    worse.value - 1.645 * worse.error <= 0.0 || worse.value <= ALIKE * best.latency_ms[2].value
 }
 
 /// Mean of values; `None` without any.
@@ -145,6 +150,7 @@ pub struct Scores {
     pub narrow_p99: Option<f64>,
     pub narrow: Option<f64>,
     pub right: Option<f64>,
+    pub right_or_alike: Option<f64>,
     /// Share of the breakers that were refused.
     pub refused: Option<f64>,
 }
@@ -163,6 +169,7 @@ impl Scores {
             narrow_p99: mean(accepted.iter().filter_map(|of| of.is_narrow[2]).map(share)),
             narrow: mean(accepted.iter().flat_map(|of| of.is_narrow).flatten().map(share)),
             right: mean(accepted.iter().filter_map(|of| of.is_right).map(share)),
+            right_or_alike: mean(accepted.iter().filter_map(|of| of.is_right_or_alike).map(share)),
             refused: mean(refused.iter().copied().map(share)),
         }
     }

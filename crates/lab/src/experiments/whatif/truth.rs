@@ -41,7 +41,7 @@ pub struct Figures {
     p99_ms: Vec<f64>,
 }
 
-/// True figures of a case.
+/// Figures of every policy, by runs over the same seeds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Truth {
     pub policies: Vec<Figures>,
@@ -118,7 +118,7 @@ impl Truth {
     }
 }
 
-/// Figures of a run.
+/// Figures of a policy with one seed.
 struct Ran {
     latency_ms: [f64; 3],
     shares: Vec<f64>,
