@@ -28,15 +28,15 @@ impl Verdict {
     }
 }
 
-/// Piece of advice.
+/// Conclusion about a subject, with the change that follows from it.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Name of its kind.
+    /// Row of [`crate::kinds::ALL`], by name.
     pub kind: &'static str,
     /// Part of the configuration: `pool "web"`.
     pub subject: String,
     pub verdict: Verdict,
-    /// Advice in a sentence.
+    /// Sentence without a full stop, which begins with a verb.
     pub says: String,
     pub effect: Option<Effect>,
     /// Facts that it is derived from, a sentence each.

@@ -11,7 +11,6 @@ pub enum Figure {
     Processor,
     /// Requests that reach endpoints.
     Requests,
-    /// Bytes sent to clients.
     Bytes,
 }
 
@@ -26,7 +25,7 @@ impl Figure {
         }
     }
 
-    /// Description for people.
+    /// Noun phrase, to be followed by a change.
     pub fn text(self) -> &'static str {
         match self {
             Figure::Failures => "failed requests",

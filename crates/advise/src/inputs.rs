@@ -13,12 +13,12 @@ use std::time::Duration;
 /// Reads a changed text as `evenkeel check` does: the plan, or the reason why there is none.
 pub type Check<'a> = &'a dyn Fn(&str) -> Result<Plan, String>;
 
-/// Effort of simulations.
+/// Size of simulations: more of it finds smaller differences.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Runs with different seeds.
     pub seeds: u32,
-    /// Requests of a run.
+    /// Number in each run, at least 100.
     pub requests: u64,
     pub threads: usize,
 }
@@ -145,7 +145,7 @@ fn leads_to(route: &Route, pool: &str) -> bool {
     }
 }
 
-/// Argument for a shell.
+/// Quotes text for a shell, if that is necessary.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -9,7 +9,7 @@
 //! 6. [`text`] and [`json`](mod@json): advice for people and for programs.
 #![forbid(unsafe_code)]
 
-// Order: json, text, kinds, trial, inputs, traffic, diff, edit, advice, effect
+// Order: json, text, kinds, trial, inputs, traffic, advice, diff, edit, effect
 pub mod advice;
 pub mod diff;
 pub mod edit;

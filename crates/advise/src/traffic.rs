@@ -17,23 +17,23 @@ pub const FRESH_S: u64 = 60;
 /// Smallest response that compression is worth, in bytes with its head.
 const COMPRESSED_MIN: u64 = 1024;
 
-/// Facts of a route.
+/// Counts of the requests that matched a route.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfRoute {
     pub requests: u64,
     /// Requests with GET and a status of 200.
     pub gets: u64,
-    /// Those among them whose host and path, with the query, were requested within [`FRESH_S`] seconds before.
+    /// Number of `gets` whose host and path, with the query, were requested within [`FRESH_S`] seconds before.
     pub repeated: u64,
     pub bytes_out: u64,
     /// Bytes of responses of some size whose path ends like a text: HTML, scripts, styles, JSON, SVG.
     pub text_bytes: u64,
 }
 
-/// Facts of a log.
+/// Counts over all lines of one or several files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Names of the files.
+    /// Paths as given on the command line.
     pub names: Vec<String>,
     pub requests: u64,
     /// Lines that are not requests.

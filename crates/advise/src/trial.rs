@@ -36,13 +36,13 @@ pub enum Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     None,
-    /// It answers every request with an error, from a tenth of the run on.
+    /// Errors instead of responses, from a tenth of the run on.
     Errors,
-    /// It joins after a tenth of the run at a tenth of its speed, and is warm 10 s later.
+    /// Start after a tenth of the run, at a tenth of full speed, which is reached 10 s later.
     ColdStart,
 }
 
-/// Conditions of a trial.
+/// Load, work and events that both pools of a trial get.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scene {
     /// Load as a share of the capacity of all endpoints.
@@ -126,7 +126,7 @@ pub struct Comparison {
     pub changes: Vec<Interval>,
     /// Mean change over all scenes.
     pub overall: Interval,
-    /// The same with the confidence of a decision.
+    /// Wider interval of that mean, at 99 %.
     sure: Interval,
 }
 
@@ -152,7 +152,7 @@ impl Comparison {
         self.sure.high() < 0.0 && self.overall.mean <= -WORTH && !loses
     }
 
-    /// Effect over all scenes.
+    /// Returns the change of p99, averaged over the scenes.
     pub fn effect(&self) -> Effect {
         let change = [self.overall.low(), self.overall.mean, self.overall.high()];
         Effect {

@@ -1,8 +1,7 @@
 //! Caching of routes whose requests repeat.
 
-use super::compression::position;
+use super::routes::{REQUESTS_MIN, position};
 use crate::advice::{Advice, Verdict};
-use crate::edit::At;
 use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use crate::traffic::{FRESH_S, OfRoute};
@@ -11,9 +10,6 @@ const KIND: &str = "cache";
 
 /// Share of requests that a cache has to answer to be worth its memory.
 const WORTH: f64 = 0.1;
-
-/// Fewest requests of a route that say something about it.
-pub(super) const REQUESTS_MIN: u64 = 100;
 
 pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
     let Some(traffic) = inputs.traffic else { return Vec::new() };
@@ -56,6 +52,3 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     advice.repeat = Some(inputs.repeat(KIND));
     Some(advice)
 }
-
-/// Position of a route in the text.
-pub(super) type Place<'a> = Option<At<'a>>;

@@ -1,12 +1,10 @@
 //! Compression of routes whose responses are texts.
 
-use super::cache::{Place, REQUESTS_MIN};
+use super::routes::{REQUESTS_MIN, position};
 use crate::advice::{Advice, Verdict};
-use crate::edit::At;
 use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use crate::traffic::OfRoute;
-use evenkeel_config::plan::Route;
 
 const KIND: &str = "compression";
 
@@ -53,21 +51,4 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     }
     advice.repeat = Some(inputs.repeat(KIND));
     Some(advice)
-}
-
-/// Route of the configuration by its name in the log, with its position in the text. Without a name in the log, the
-/// only route. `None` if there is none; a route that a listener implies is at that listener, which has no such keys.
-pub(super) fn position<'a>(inputs: &Inputs<'a>, name: &str) -> Option<(Place<'a>, &'a Route)> {
-    let routes = &inputs.plan.routes;
-    let index = match name {
-        "" if routes.len() == 1 => 0,
-        _ => routes.iter().position(|route| *route.name == *name)?,
-    };
-    let written = toml_routes(inputs.text);
-    Some(((index < written).then_some(At::Nth("route", index)), &routes[index]))
-}
-
-/// Number of `[[route]]` headers.
-fn toml_routes(text: &str) -> usize {
-    text.lines().filter(|line| line.trim_start().starts_with("[[route]]")).count()
 }

@@ -1,6 +1,6 @@
 //! Kinds of advice: a file and a row for each.
 
-// Order: algorithm, cache, compression, health, limits, plane, retries, running, slow_start, topology
+// Order: algorithm, cache, compression, health, limits, plane, retries, running, slow_start, topology, routes
 mod algorithm;
 mod cache;
 mod compression;
@@ -8,6 +8,7 @@ mod health;
 mod limits;
 mod plane;
 mod retries;
+mod routes;
 mod running;
 mod slow_start;
 mod topology;
@@ -15,7 +16,7 @@ mod topology;
 use crate::advice::Advice;
 use crate::inputs::Inputs;
 
-/// Kind of advice.
+/// Question about a configuration, with its inputs.
 #[derive(Debug)]
 pub struct Kind {
     pub name: &'static str,

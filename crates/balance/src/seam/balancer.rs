@@ -53,7 +53,7 @@ pub struct Balancer {
     recorder: Option<Box<Recorder>>,
     /// Draws of endpoints for a share of the requests, if that is wanted.
     explorer: Option<Box<Explorer>>,
-    /// Index of the worker.
+    /// Index among the workers, which seeds the draws of the explorer.
     worker: u32,
 }
 

@@ -49,6 +49,7 @@ static HABITS: [Habit; 4] = [
 const BUDGETS: &[(&str, [usize; 4])] = &[
     ("acme", [25, 0, 0, 0]),
     ("admin", [25, 2, 1, 1]),
+    ("advise", [25, 2, 1, 1]),
     ("balance", [25, 2, 1, 1]),
     ("cache", [25, 2, 1, 1]),
     ("cluster", [25, 2, 1, 1]),

@@ -17,7 +17,7 @@ use evenkeel_whatif::{Asked, Findings, find};
 /// Worlds of a replay: the default of `evenkeel whatif`.
 const WORLDS: usize = 24;
 
-/// Result of a replay.
+/// Advice by the log, or the reason for advice without it.
 pub(super) enum Outcome {
     Answered(Box<Advice>),
     /// Reason why the log cannot answer, as a sentence.
