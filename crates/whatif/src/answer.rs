@@ -141,7 +141,7 @@ fn figures(
     })
 }
 
-/// 90 % interval of values by world: it covers that of each system.
+/// 90 % interval of values by world: it covers the interval of each system.
 pub(crate) fn range(values: &[f64], systems: &[usize]) -> Range {
     let count = systems.iter().max().map_or(0, |most| most + 1);
     let of = |system: usize| values.iter().zip(systems).filter(move |(_, of)| **of == system).map(|(value, _)| *value);

@@ -15,7 +15,7 @@ use crate::worlds::worlds;
 pub struct Asked<'a> {
     /// Index of the pool in the record.
     pub pool: usize,
-    /// Endpoints of the pool in the configuration that was in force; `None` takes those of the log.
+    /// Endpoints of the pool in the configuration that was in force; `None` takes the endpoints of the log.
     pub members: Option<Vec<Member>>,
     /// Workers that pick, each for a random part of the requests.
     pub workers: u32,

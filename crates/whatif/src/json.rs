@@ -61,7 +61,7 @@ fn of_figures(figures: &Figures, names: &[String]) -> Map<String, Value> {
     all
 }
 
-/// Values by the name of their endpoint; those of added endpoints by their number.
+/// Values by the name of their endpoint; added endpoints have numbers.
 fn named(names: &[String], values: &[Value]) -> Value {
     let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("added {}", at - names.len()));
     Value::Object(values.iter().enumerate().map(|(at, value)| (name(at), value.clone())).collect())

@@ -1,6 +1,6 @@
 //! Answers about other ways to balance the traffic of a log. Read the modules in this order:
 //!
-//! 1. [`record`]: the requests of a log; [`traffic`]: those of a pool.
+//! 1. [`record`]: the requests of a log; [`traffic`]: the requests of a pool.
 //! 2. [`doubts`]: searches for a [`doubt`], by which a log cannot answer.
 //! 3. [`policy`]: algorithms; [`model`]: models that reproduce the log under the algorithm that was in force, with the
 //!    [`memory`] that they leave unexplained, by [`ranks`] of work.

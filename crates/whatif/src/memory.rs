@@ -1,5 +1,5 @@
 //! Correlation of the work of consecutive requests. If requests wait for others that the log does not have, those that
-//! come together at an endpoint are slow together, while those of other endpoints are not.
+//! come together at an endpoint are slow together, while requests of other endpoints are not.
 
 use crate::ranks::ranked;
 use evenkeel_sim::replay::{Trace, Way};

@@ -156,7 +156,7 @@ pub fn retries(traffic: &Traffic) -> u32 {
     traffic.rows.iter().map(|row| row.more.len()).max().unwrap_or(0) as u32
 }
 
-/// Combinations of models of the endpoints: the best of each, and those of like capacity.
+/// Combinations of models of the endpoints: the best of each, and models of like capacity.
 fn sets(all: &[Vec<Way>]) -> Vec<Vec<Way>> {
     let best = |of: &Vec<Way>| of.iter().min_by(|a, b| a.misfit.total_cmp(&b.misfit)).cloned();
     let mut sets: Vec<Vec<Way>> = vec![all.iter().filter_map(best).collect()];

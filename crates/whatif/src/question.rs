@@ -2,7 +2,7 @@
 
 use crate::policy::Candidate;
 
-/// Conditions that differ from those of the log.
+/// Conditions to try policies in; by default as in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// Factor of the rate of requests.

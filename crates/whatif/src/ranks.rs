@@ -1,4 +1,4 @@
-//! Ranks of requests by their work, among those of the same endpoint.
+//! Ranks of requests by their work, among the requests of the same endpoint.
 
 use evenkeel_balance::rng::mix;
 use evenkeel_sim::replay::{Arrival, Trace, Way};

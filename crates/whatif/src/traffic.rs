@@ -41,7 +41,7 @@ impl Traffic {
     /// of workers that pick, each for a random part of the requests.
     ///
     /// # Errors
-    /// Doubts if the endpoints of the log are not those of the configuration.
+    /// Doubts if the log and the configuration have different endpoints.
     pub fn of(record: &Record, pool: usize, members: Option<&[Member]>, workers: u32) -> Result<Traffic, Vec<Doubt>> {
         let rows: Vec<Row> = record.rows.iter().filter(|row| row.pool as usize == pool).cloned().collect();
         let mut used = vec![false; record.endpoints.len()];

@@ -10,7 +10,7 @@ pub struct Verdict {
     pub best: Option<String>,
     /// Labels of those that are not distinguishable from it.
     pub alike: Vec<String>,
-    /// Sentence to act on.
+    /// Sentence with the policy, its changes of p99 and p50 with intervals, and the policies that are as good.
     pub text: String,
 }
 

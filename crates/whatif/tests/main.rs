@@ -1,1 +1,130 @@
-//! Tests of answers and refusals.
+//! Answers to logs of simulated systems, whose truth is run, and refusals of logs that were spoilt.
+
+use evenkeel_logs::Logs;
+use evenkeel_logs::read::Source;
+use evenkeel_sim::engine::simulate_logged;
+use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::{Policy, file, simulate};
+use evenkeel_whatif::policy::Candidate;
+use evenkeel_whatif::question::Conditions;
+use evenkeel_whatif::{Asked, Findings, find, record};
+
+/// Four endpoints with a core each, at 75 % of what they can do.
+fn scenario(requests: u64) -> Scenario {
+    let text = format!(
+        "summary = 'test'\nalgorithms = ['leastconn']\nrequests = {requests}\nwarm_up = 0\nload.rate = 300\n[service.web]\n\
+         work.exponential = '10ms'\nprobes = false\nserver = [{{ count = 4, fifo = 1 }}]\n"
+    );
+    let read = file::read("test.toml", &text);
+    let mut experiment = read.experiment.unwrap_or_else(|| panic!("{text}\n{:?}", read.diagnostics));
+    experiment.points.remove(0).scenario
+}
+
+fn policy(name: &str) -> Policy {
+    Policy::named(name).expect("it is registered")
+}
+
+/// A line of evenkeel's JSON, in microseconds.
+fn line(arrived_ns: u64, total_ns: u64, server: u32) -> String {
+    let (second, micro) = (arrived_ns / 1_000_000_000, arrived_ns / 1_000 % 1_000_000);
+    format!(
+        "{{\"ts\":\"2026-11-30T10:{:02}:{:02}.{micro:06}Z\",\"pool\":\"web\",\"endpoint\":\"10.0.0.{server}:80\",\"tries\":1,\"status\":200,\
+         \"t_queue\":0.000,\"t_ttfb\":{ms:.3},\"t_total\":{ms:.3},\"term\":\"--\"}}",
+        second / 60,
+        second % 60,
+        ms = total_ns as f64 / 1e6
+    )
+}
+
+/// Lines of a run under a policy, in the order of the ends.
+fn lines(scenario: &Scenario, name: &str) -> Vec<(u64, String)> {
+    let (_, log) = simulate_logged(scenario, &policy(name), 0, 7);
+    let ended = log.iter().filter_map(|one| {
+        let total = one.total_ns()?;
+        Some((one.arrived_ns + total, line(one.arrived_ns, total, one.tries.first()?.server)))
+    });
+    let mut lines: Vec<(u64, String)> = ended.collect();
+    lines.sort();
+    lines
+}
+
+fn findings(lines: impl Iterator<Item = String>, in_force: Option<&str>) -> Findings {
+    let text: Vec<String> = lines.collect();
+    let reader = std::io::Cursor::new(text.join("\n").into_bytes());
+    let logs = Logs::open(vec![Source::Reader(Box::new(reader), "test".to_string())], None, None).expect("a format");
+    let record = record::read(logs, |_| ());
+    let asked = Asked {
+        pool: 0,
+        members: None,
+        workers: 1,
+        answers_probes: false,
+        in_force: in_force.and_then(|name| Candidate::of(&policy(name))),
+        policies: Vec::new(),
+        conditions: &|_| Ok(Conditions::default()),
+        worlds: 12,
+        seed: 1,
+        threads: 2,
+    };
+    find(&record, &asked, &|_, _| ()).expect("conditions that can be applied")
+}
+
+fn kinds(found: &Findings) -> Vec<&'static str> {
+    found.doubts.iter().map(|doubt| doubt.kind).collect()
+}
+
+#[test]
+fn the_change_is_the_true_change_and_the_best_is_recommended() {
+    let scenario = scenario(12_000);
+    let found = findings(lines(&scenario, "round_robin").into_iter().map(|(_, line)| line), Some("round_robin"));
+    assert_eq!(kinds(&found), Vec::<&str>::new(), "{:?}", found.doubts);
+    assert_eq!(found.verdict.as_ref().and_then(|verdict| verdict.best.as_deref()), Some("leastconn"));
+    let answer = found.answers.iter().find(|answer| answer.label == "leastconn").expect("it is usual");
+    let figures = answer.figures.as_ref().expect("an answer");
+    for (time, part) in figures.times.iter().zip([0.5, 0.9, 0.99]) {
+        // Mean over other seeds, without the noise of one run.
+        let seeds = 20..28;
+        let of = |name: &str| {
+            seeds.clone().map(|seed| simulate(&scenario, &policy(name), seed).quantile(part) as f64).sum::<f64>() / 8.0
+        };
+        let truth = of("leastconn") - of("round_robin");
+        assert!((time.change.low..=time.change.high).contains(&truth), "{part}: {:?} has not {truth}", time.change);
+        assert!(time.change.high < 0.0, "{part}: {:?}", time.change);
+    }
+}
+
+#[test]
+fn the_policy_is_found_by_its_picks() {
+    let scenario = scenario(6_000);
+    for name in ["round_robin", "leastconn"] {
+        let found = findings(lines(&scenario, name).into_iter().map(|(_, line)| line), None);
+        assert_eq!(found.model.as_ref().map(|model| &*model.policy.label), Some(name), "{:?}", found.doubts);
+    }
+}
+
+#[test]
+fn logs_that_cannot_know_are_refused() {
+    let scenario = scenario(8_000);
+    let whole = lines(&scenario, "leastconn");
+    let spoilt = |keep: &dyn Fn(usize, u64) -> bool| {
+        let kept: Vec<String> = whole
+            .iter()
+            .enumerate()
+            .filter(|(at, (end, _))| keep(*at, *end))
+            .map(|(_, (_, line))| line.clone())
+            .collect();
+        findings(kept.into_iter(), Some("leastconn"))
+    };
+    let second = 1_000_000_000;
+    assert_eq!(kinds(&spoilt(&|_, _| true)), Vec::<&str>::new());
+    assert_eq!(kinds(&spoilt(&|_, end| !(8 * second..11 * second).contains(&end))), ["gap"]);
+    let sampled = kinds(&spoilt(&|at, _| at % 5 < 2));
+    assert!(["policy", "coherence", "fit"].contains(&sampled[0]), "{sampled:?}");
+    let said = findings(whole.iter().map(|(_, line)| line.clone()), Some("random"));
+    assert_eq!(kinds(&said), ["policy"]);
+    let mut mixed: Vec<String> = whole.iter().map(|(_, line)| line.clone()).collect();
+    mixed.rotate_left(3_000);
+    assert_eq!(kinds(&findings(mixed.into_iter(), None)), ["clock"]);
+    let twice = whole.iter().flat_map(|(_, line)| [line.clone(), line.clone()]);
+    assert_eq!(kinds(&findings(twice, None)), ["order"]);
+    assert_eq!(kinds(&spoilt(&|at, _| at < 500)), ["coverage"]);
+}
