@@ -1,8 +1,7 @@
 //! Tests of a request: the fetch of an `acl` line with its flags and values.
 
 use super::logic::{CLIENT, Expr};
-use super::samples::{Context, TORN, bounded, called, expression, lines, split};
-use super::torn::is_torn;
+use super::samples::{Context, TORN, bounded, called, expression, is_torn, lines, split};
 use crate::expression::{foreign, path_tests, whole};
 use crate::model::{Cond, Key, Test, escape};
 use crate::protection::is_field;
@@ -96,7 +95,7 @@ pub(super) struct Rate {
     pub counter: String,
     /// Number of the tracker; `None` for a counter of the client's address.
     pub tracker: Option<String>,
-    /// Table that is named.
+    /// Table of its argument; `None` for the table of its tracker, or of the section.
     pub table: Option<String>,
     /// Largest number that is still allowed.
     pub most: u64,

@@ -1,7 +1,7 @@
 //! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
 // Order: front, compression, global, proxy, refusals, pages, merging, pool, check, rules, state, acl, logic & criteria, known, server,
-// bind, samples & torn, gathered, lexer, time
+// bind, samples, gathered, lexer, time
 mod acl;
 mod bind;
 mod check;
@@ -23,7 +23,6 @@ mod samples;
 mod server;
 mod state;
 mod time;
-mod torn;
 
 use crate::ledger::Ledger;
 use crate::model::{Action, Key, Maps, Target, Value, name_of};
@@ -60,7 +59,7 @@ const BACK: &[&str] = &[
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
     let mut sections = lexer::sections(text, file, ledger);
     sections.iter_mut().filter(|section| section.kind == "defaults").for_each(acl::own_names);
-    let files = &torn::Sole::new(files, &sections);
+    let files = &samples::Sole::new(files, &sections);
     let mut target = Target::default();
     let process = global::read(&sections, &mut target, ledger);
     let (groups, maps) = (pages::groups(&sections, ledger), Maps::default());

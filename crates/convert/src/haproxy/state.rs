@@ -4,7 +4,6 @@
 use super::acl::{fits, is_of_field};
 use super::criteria::Atom;
 use super::logic::Expr;
-use super::rules::Trackers;
 use crate::model::{Cond, Draft, Key, Maps, Test};
 use evenkeel_config::plan;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +50,17 @@ pub(super) enum PathChange {
     },
     Unknown,
 }
+
+/// Key, table and condition of a `track-sc`.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::haproxy) struct Tracker {
+    pub key: String,
+    pub table: String,
+    pub on: Expr,
+}
+
+/// Counted keys, by the number behind `track-sc`; `None` for a number that stands for several.
+pub(in crate::haproxy) type Trackers = BTreeMap<String, Option<Tracker>>;
 
 /// Changes so far, each with its condition on the request as the client sent it.
 #[derive(Clone, Debug)]

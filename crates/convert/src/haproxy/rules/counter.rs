@@ -1,10 +1,10 @@
 //! Denials by counters of stick-tables: rates and requests in flight as limits.
 
-use super::effect::{Filter, Rules, Scope, Tracker, close, end};
+use super::effect::{Filter, Rules, Scope, close, end};
 use crate::haproxy::criteria::Rate;
 use crate::haproxy::lexer::Item;
 use crate::haproxy::logic::Expr;
-use crate::haproxy::state::State;
+use crate::haproxy::state::{State, Tracker};
 use crate::ledger::Ledger;
 use crate::model::{Action, Apart, Cond, Draft, Key, Match, Test, Value, name_of};
 use evenkeel_config::plan::Limit;

@@ -5,9 +5,9 @@ use super::caching::Caches;
 use crate::haproxy::acl::Acls;
 use crate::haproxy::criteria::Rate;
 use crate::haproxy::lexer::Item;
-use crate::haproxy::logic::{Conj, Expr};
+use crate::haproxy::logic::Conj;
 use crate::haproxy::samples::Context;
-use crate::haproxy::state::State;
+use crate::haproxy::state::{State, Tracker, Trackers};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Draft, Entries, Match, RouteKeys};
 use crate::protection;
@@ -85,17 +85,6 @@ pub(crate) struct User {
     pub name: String,
     pub hash: Option<String>,
 }
-
-/// Key, table and condition of a `track-sc`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Tracker {
-    pub key: String,
-    pub table: String,
-    pub on: Expr,
-}
-
-/// Counted keys, by the number behind `track-sc`; `None` for a number that stands for several.
-pub(crate) type Trackers = BTreeMap<String, Option<Tracker>>;
 
 /// Everything that rules of a section refer to.
 pub(crate) struct Scope<'s> {
