@@ -1,5 +1,6 @@
 //! HTTP/3 of other projects' clients over paths that lose and reorder datagrams, and through a NAT that forgets them; and
 //! their early data.
+#![allow(clippy::disallowed_macros, reason = "a test prints its figures")]
 
 use crate::clients::{ALL, Case};
 use crate::doors::{Door, Subject};

@@ -54,7 +54,7 @@ async fn again(proxy: &Proxy, from: [u8; 4], config: &ClientConfig, method: &str
     // The handshake cannot be completed.
     relay.mute();
     let endpoint = socket(HOME);
-    let (quic, accepted) = connecting(&endpoint, relay.addr, config.clone()).into_0rtt().ok().expect("a session");
+    let (quic, accepted) = connecting(&endpoint, relay.addr, config.clone()).into_0rtt().expect("a session");
     let mut client = H3Client { endpoint, quic, control: None };
     client.control = Some(client.uni(CONTROL, frame(SETTINGS, "")).await);
     let mut early = client.begin(&request(method, "/early")).await;
