@@ -42,7 +42,7 @@ impl Echo {
 
 impl Session for Echo {
     fn connected(self: &Rc<Self>) {
-        let info = self.connection.tls().expect("the handshake is complete");
+        let info = self.connection.tls().expect("the handshake is complete").info;
         assert_eq!(
             (info.version, info.alpn.as_deref(), info.server_name.as_deref()),
             ("TLSv1.3", Some(tls::H3), Some("localhost"))
