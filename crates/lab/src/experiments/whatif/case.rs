@@ -60,7 +60,7 @@ pub enum Law {
     Code,
 }
 
-/// Process of arrivals.
+/// Spread of the requests over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     Poisson,

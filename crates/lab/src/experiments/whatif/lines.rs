@@ -235,7 +235,7 @@ mod tests {
         let line = Format::Evenkeel.write(&[wrong]);
         assert!(line.contains("T10:00:59.000Z"), "{line}");
         let unnamed = Entry { tries: vec![Tried { endpoint: None, ..entry().tries[0].clone() }], ..entry() };
-        assert!(Format::Haproxy.write(&[unnamed.clone()]).contains(" web/<NOSRV> "));
+        assert!(Format::Haproxy.write(std::slice::from_ref(&unnamed)).contains(" web/<NOSRV> "));
         assert!(Format::Evenkeel.write(&[unnamed]).contains("\"endpoint\":null"));
     }
 }

@@ -87,24 +87,29 @@ fn check(case: &Case, figures: &Figures, answer: &Answer, out: &mut Vec<Checked>
     let share = |(at, truth): (usize, &Mean)| {
         let interval = answer.shares.get(&case.format.endpoint(at)).copied();
         let holds = |slack: f64| interval.is_some_and(|of| contains(of, truth.value, slack + SHARE_RESOLUTION));
-        (interval, *truth, holds(truth.error), holds(0.0))
+        HeldShare { interval, truth: *truth, held: holds(truth.error), held_strictly: holds(0.0) }
     };
-    let shares: Vec<_> = figures.shares.iter().enumerate().map(share).collect();
-    let part = |of: &dyn Fn(&(Option<Range>, Mean, bool, bool)) -> bool| {
-        shares.iter().filter(|share| of(share)).count() as f64 / shares.len().max(1) as f64
-    };
+    let shares: Vec<HeldShare> = figures.shares.iter().enumerate().map(share).collect();
+    let part = |count: usize| count as f64 / shares.len().max(1) as f64;
     // The share that is shown is that of the first endpoint that is missed, or of the last endpoint.
-    let shown = shares.iter().find(|share| !share.2).or(shares.last());
-    if let Some((interval, truth, ..)) = shown {
+    if let Some(shown) = shares.iter().find(|share| !share.held).or(shares.last()) {
         out.push(Checked {
             question,
             figure: QUANTILES.len(),
-            interval: interval.unwrap_or_default(),
-            truth: *truth,
-            held: part(&|share| share.2),
-            held_strictly: part(&|share| share.3),
+            interval: shown.interval.unwrap_or_default(),
+            truth: shown.truth,
+            held: part(shares.iter().filter(|share| share.held).count()),
+            held_strictly: part(shares.iter().filter(|share| share.held_strictly).count()),
         });
     }
+}
+
+/// Share of an endpoint, compared with the truth.
+struct HeldShare {
+    interval: Option<Range>,
+    truth: Mean,
+    held: bool,
+    held_strictly: bool,
 }
 
 fn contains(interval: Range, value: f64, slack: f64) -> bool {
