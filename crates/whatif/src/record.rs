@@ -38,8 +38,8 @@ pub struct Row {
     pub more: Vec<Tried>,
     /// Hash of the client's address.
     pub client: Option<u64>,
-    /// Requests that the balancer counted in flight at the endpoint as the line was written, with this request.
-    pub counted: Option<u32>,
+    /// Requests that the balancer counted in flight as the line was written: at the endpoint, and in the pool.
+    pub counted: Option<[u32; 2]>,
     /// Probability of the pick, if it was drawn at random for measurement.
     pub chance: Option<f32>,
 }
@@ -176,7 +176,7 @@ fn one(request: &Request<'_>, place: Place, pool: u32, names: &mut Names) -> Res
         first,
         more,
         client: request.client.map(stable_hash),
-        counted: request.counts.map(|counts| counts.endpoint),
+        counted: request.counts.map(|counts| [counts.endpoint, counts.pool]),
         chance: request.chance.map(|chance| chance as f32),
     })
 }

@@ -1,9 +1,10 @@
 //! Doubts about a log: each shows that answers by it would be wrong, says how that is known, and what would help.
 
-// Order: units, order, gaps, shared, overload, counted, queued, failures
+// Order: units, order, gaps, joined, shared, overload, counted, queued, failures
 mod counted;
 mod failures;
 mod gaps;
+mod joined;
 mod order;
 mod overload;
 mod queued;
@@ -27,6 +28,7 @@ const LOOKS: &[Look] = &[
     order::repeated,
     order::instances,
     gaps::gap,
+    joined::joins_or_leaves,
     shared::by_pools,
     counted::more_in_flight,
     queued::waited,
