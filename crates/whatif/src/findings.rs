@@ -10,6 +10,7 @@ use crate::record::Record;
 use crate::traffic::{Member, Traffic};
 use crate::verdict::{Verdict, verdict};
 use crate::worlds::worlds;
+use evenkeel_sim::replay::Trace;
 
 /// Input of an analysis, beside the record.
 pub struct Asked<'a> {
@@ -33,6 +34,16 @@ pub struct Asked<'a> {
     pub threads: usize,
 }
 
+/// Load of an interval of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Middle of the interval, in seconds from the first request.
+    pub at_s: f64,
+    pub per_second: f64,
+    /// Mean requests in flight at all endpoints, as requests found them.
+    pub in_flight: f64,
+}
+
 /// Doubts, or answers with the model behind them.
 #[derive(Clone, Debug)]
 pub struct Findings {
@@ -42,6 +53,8 @@ pub struct Findings {
     /// Tries that were analysed, and the time from the first to the last in nanoseconds.
     pub requests: usize,
     pub span_ns: u64,
+    /// Load over time, in equal intervals.
+    pub load: Vec<Load>,
     /// Doubts that refuse answers; empty if there are answers.
     pub doubts: Vec<Doubt>,
     pub model: Option<Model>,
@@ -59,6 +72,7 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         names: Vec::new(),
         requests: 0,
         span_ns: 0,
+        load: Vec::new(),
         doubts,
         model: None,
         answers: Vec::new(),
@@ -72,6 +86,7 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         names: traffic.names.clone(),
         requests: traffic.trace.arrivals.len(),
         span_ns: traffic.trace.span_ns,
+        load: load(&traffic.trace),
         ..none(traffic.pool.clone(), doubts(record, &traffic))
     };
     if !found.doubts.is_empty() {
@@ -93,4 +108,21 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
     let answers = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
     let verdict = verdict(&answers, &worlds, &model.policy.label);
     Ok(Findings { model: Some(model), answers, verdict: Some(verdict), ..found })
+}
+
+/// Load of a trace over time, in at most 200 intervals.
+fn load(trace: &Trace) -> Vec<Load> {
+    const INTERVALS: u64 = 200;
+    let step = (trace.span_ns / INTERVALS).max(1);
+    let mut sums = vec![(0u64, 0u64); INTERVALS as usize];
+    for a in &trace.arrivals {
+        let (count, found) = &mut sums[((a.at / step) as usize).min(INTERVALS as usize - 1)];
+        (*count, *found) = (*count + 1, *found + u64::from(a.found_in_all));
+    }
+    let of = |(at, (count, found)): (usize, (u64, u64))| Load {
+        at_s: (at as f64 + 0.5) * step as f64 / 1e9,
+        per_second: count as f64 * 1e9 / step as f64,
+        in_flight: found as f64 / count.max(1) as f64,
+    };
+    sums.into_iter().enumerate().map(of).collect()
 }

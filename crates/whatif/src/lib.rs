@@ -6,10 +6,11 @@
 //!    [`memory`] that they leave unexplained, by [`ranks`] of work.
 //! 4. [`question`]: other policies and conditions; [`worlds`]: systems that they run in; [`answer`]: the results.
 //! 5. [`verdict`]: the policy to choose.
-//! 6. [`findings`]: all of it for a pool; [`text`] and [`json`](mod@json): as text and JSON.
+//! 6. [`findings`]: all of it for a pool; [`text`], [`json`](mod@json) and [`report`]: as text, JSON and
+//!    HTML.
 #![forbid(unsafe_code)]
 
-// Order: json, text, findings, verdict, answer, worlds, question, model, memory, ranks, policy, doubts, traffic,
+// Order: report, json, text, findings, verdict, answer, worlds, question, model, memory, ranks, policy, doubts, traffic,
 // record, doubt
 pub mod answer;
 pub mod doubt;
@@ -22,6 +23,7 @@ pub mod policy;
 pub mod question;
 pub mod ranks;
 pub mod record;
+pub mod report;
 pub mod text;
 pub mod traffic;
 pub mod verdict;

@@ -191,6 +191,10 @@ pub struct Whatif {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Write a self-contained HTML page with plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
 }
 
 /// Advise on a configuration: changes in order of effect, with their evidence and a patch

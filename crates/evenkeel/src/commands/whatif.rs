@@ -2,7 +2,7 @@
 
 use crate::arguments::Whatif;
 use crate::commands::check;
-use crate::failure::{Failure, color};
+use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_config::plan::{Plan, Pool, Probe, Workers};
 use evenkeel_config::{render_text, tables};
@@ -12,7 +12,7 @@ use evenkeel_whatif::policy::Candidate;
 use evenkeel_whatif::question::Conditions;
 use evenkeel_whatif::record::{self, Record};
 use evenkeel_whatif::traffic::{Member, Traffic};
-use evenkeel_whatif::{Asked, find, json, text};
+use evenkeel_whatif::{Asked, find, json, report, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::thread::available_parallelism;
 
@@ -57,6 +57,10 @@ pub fn whatif(arguments: &Whatif) -> Result<(), Failure> {
     let found = find(&record, &asked, &progress)
         .map_err(|why| Failure::running(why).help("endpoints are named as in the log"))?;
     bar.finish_and_clear();
+    if let Some(path) = &arguments.report {
+        let written = std::fs::write(path, report::page(&found));
+        written.map_err(|error| Failure::running(format!("cannot write {}: {}", path.display(), reason(&error))))?;
+    }
     match arguments.json {
         true => print(&format!("{:#}\n", json::json(&found)))?,
         false => print(&text::text(&found))?,
