@@ -25,11 +25,11 @@ impl Candidate {
 
 /// All algorithms at their defaults that need neither a key nor probes.
 pub fn usual() -> Vec<Candidate> {
-    let usual = algorithms::ALL.iter().filter(|algorithm| !algorithm.needs.key && !algorithm.asks);
-    let candidate = |algorithm: &&'static Algorithm| Candidate {
+    let usual = algorithms::ALL.iter().filter(|algorithm| !algorithm.needs.key && !algorithm.needs.probes);
+    let candidate = |algorithm: &'static &'static Algorithm| Candidate {
         label: algorithm.name.to_string(),
         algorithm,
         params: Params::defaults(algorithm.params),
     };
-    usual.map(|algorithm| candidate(&algorithm)).collect()
+    usual.map(candidate).collect()
 }

@@ -49,10 +49,10 @@ impl Traffic {
         let mut order: Vec<usize> = (0..used.len()).filter(|&at| used[at]).collect();
         order.sort_by(|&a, &b| record.endpoints[a].cmp(&record.endpoints[b]));
         let names: Vec<String> = order.iter().map(|&at| record.endpoints[at].clone()).collect();
-        let (names, specs, index) = match members {
+        let Configured { names, specs, index } = match members {
             None => {
                 let specs = names.iter().map(|name| EndpointSpec::new(name)).collect();
-                (names, specs, (0..order.len()).collect())
+                Configured { names, specs, index: (0..order.len()).collect() }
             }
             Some(members) => configured(members, &names)?,
         };
@@ -65,11 +65,16 @@ impl Traffic {
     }
 }
 
+/// Endpoints in the order of a configuration.
+struct Configured {
+    names: Vec<String>,
+    specs: Vec<EndpointSpec>,
+    /// Index of each name of the log.
+    index: Vec<usize>,
+}
+
 /// Names and members in the order of the configuration, and the member of each name of the log.
-fn configured(
-    members: &[Member],
-    names: &[String],
-) -> Result<(Vec<String>, Vec<EndpointSpec>, Vec<usize>), Vec<Doubt>> {
+fn configured(members: &[Member], names: &[String]) -> Result<Configured, Vec<Doubt>> {
     let of = |name: &String| members.iter().position(|m| m.names.contains(name));
     let index: Vec<Option<usize>> = names.iter().map(of).collect();
     let unknown: Vec<&str> = names.iter().zip(&index).filter(|(_, at)| at.is_none()).map(|(name, _)| &**name).collect();
@@ -92,7 +97,7 @@ fn configured(
     let specs =
         members.iter().map(|m| EndpointSpec::new(&m.names[0]).weight(m.weight).limit(m.in_flight_max)).collect();
     let names = members.iter().map(|m| m.names[0].clone()).collect();
-    Ok((names, specs, index.into_iter().flatten().collect()))
+    Ok(Configured { names, specs, index: index.into_iter().flatten().collect() })
 }
 
 trait Limit {

@@ -94,7 +94,7 @@ fn the_change_is_the_true_change_and_the_best_is_recommended() {
 
 #[test]
 fn the_policy_is_found_by_its_picks() {
-    let scenario = scenario(6_000);
+    let scenario = scenario(12_000);
     for name in ["round_robin", "leastconn"] {
         let found = findings(lines(&scenario, name).into_iter().map(|(_, line)| line), None);
         assert_eq!(found.model.as_ref().map(|model| &*model.policy.label), Some(name), "{:?}", found.doubts);
