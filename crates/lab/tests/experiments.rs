@@ -77,15 +77,22 @@ fn reload_counts_what_clients_of_every_kind_meet() {
     for (name, balancer) in each(&report) {
         assert_eq!(balancer["took_effect_ms"].as_array().map(Vec::len), Some(3), "{name}");
         for (kind, count) in balancer["reloads"].as_object().expect("a row for each kind") {
-            assert!(count["done"].as_u64() > Some(0), "{name}: {kind}");
+            // Builds of rivals may lack HTTP/3.
+            let may_lack = name != "evenkeel" && kind.contains("HTTP/3");
+            assert!(may_lack || count["done"].as_u64() > Some(0), "{name}: {kind}");
             let failed = &count["failed"];
             assert!(name != "evenkeel" || *failed == Value::Object(serde_json::Map::new()), "{kind}: {failed}");
         }
         let streams = &balancer["reloads"]["texts over WebSocket"]["failed"];
         assert_eq!(streams, &Value::Object(serde_json::Map::new()), "{name} drops streams");
         for (kind, count) in balancer["upgrade"].as_object().into_iter().flatten() {
-            assert!(count["done"].as_u64() > Some(0), "{name}, a new binary: {kind}");
-            assert_eq!(count["failed"], Value::Object(serde_json::Map::new()), "{name}, a new binary: {kind}");
+            let may_lack = name != "evenkeel" && kind.contains("HTTP/3");
+            assert!(may_lack || count["done"].as_u64() > Some(0), "{name}, a new binary: {kind}");
+            let failed = &count["failed"];
+            assert!(
+                may_lack || *failed == Value::Object(serde_json::Map::new()),
+                "{name}, a new binary: {kind}: {failed}"
+            );
         }
     }
 }
