@@ -1,11 +1,11 @@
 //! Models of the endpoints and clients that reproduce a log: fitted to its first part, and run on the rest.
 
 use crate::doubt::Doubt;
-use crate::memory::{Memory, memory};
 use crate::policy::Candidate;
-use crate::ranks::ranks;
 use crate::traffic::Traffic;
 use evenkeel_sim::replay::fit::ways;
+use evenkeel_sim::replay::memory::{Memory, memory};
+use evenkeel_sim::replay::ranks::ranks;
 use evenkeel_sim::replay::{Clients, Course, Played, System, Trace, Way, play, quantile};
 
 /// Part of the log that models are fitted to before they are run on the rest.
@@ -28,12 +28,6 @@ const RUNS: u64 = 4;
 /// Systems are left out that deviate more than this and more than this many times as much as the best.
 const NEAR: f64 = 0.04;
 const TIMES_BEST: f64 = 2.0;
-
-/// Largest correlation of the work of consecutive requests of an endpoint, absolute and in standard errors, unless
-/// requests of different endpoints correlate at least this much and nearly as much.
-const MEMORY_MAX: f64 = 0.03;
-const MEMORY_ERRORS: f64 = 2.4;
-const DEMAND_MIN: f64 = 0.1;
 
 /// Figures of a log or of a run that validation compares.
 #[derive(Clone, Debug)]
@@ -110,7 +104,7 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
         return Err(vec![incoherent(worst)]);
     }
     let memory = memory(trace, &coherent[0].iter().collect::<Vec<_>>());
-    let has_memory = memory.across > DEMAND_MIN;
+    let has_memory = memory.is_of_demand();
     let (train, test) = (trace.part(0.0, FITTED), trace.part(FITTED, 1.0));
     let (measured, retries) = (Measured::of(&test), retries(traffic));
     let mut tried: Vec<(usize, Likely, Vec<Compared>, f64)> = Vec::new();
@@ -179,8 +173,7 @@ fn coherent(trace: &Trace, sets: Vec<Vec<Way>>) -> (Vec<Vec<Way>>, f64) {
     for set in sets {
         let memory = memory(trace, &set.iter().collect::<Vec<_>>());
         least = least.min(memory.within);
-        let is_demand = memory.across > DEMAND_MIN && memory.within < 1.3 * memory.across;
-        if is_demand || memory.within <= MEMORY_MAX.max(MEMORY_ERRORS * memory.error) {
+        if !memory.is_unexplained() {
             kept.push(set);
         }
     }

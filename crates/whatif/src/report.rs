@@ -12,7 +12,7 @@ use evenkeel_draw::page as html;
 use evenkeel_sim::replay::{Clients, Way};
 use evenkeel_sim::scenario::Serving;
 
-/// Page of findings.
+/// Draws findings: refusals, load, changes, validation and models, in this order.
 pub fn page(found: &Findings) -> String {
     let seconds = found.span_ns as f64 / 1e9;
     let summary = format!("{} tries of pool \"{}\" over {} s.", found.requests, found.pool, digits(seconds));

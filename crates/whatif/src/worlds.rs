@@ -3,10 +3,10 @@
 
 use crate::model::{Likely, Model};
 use crate::question::Conditions;
-use crate::ranks::ranks;
 use crate::traffic::Traffic;
 use evenkeel_balance::{EndpointSpec, Rng};
 use evenkeel_sim::replay::fit::order;
+use evenkeel_sim::replay::ranks::ranks;
 use evenkeel_sim::replay::{Clients, Course, Played, System, Trace, Way, play};
 
 /// Blocks of consecutive arrivals that are drawn anew.

@@ -9,6 +9,7 @@
 mod remembered;
 
 use crate::replay::fit::ways;
+use crate::replay::memory::memory;
 use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play};
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Algorithm, EndpointId, Params};
@@ -172,6 +173,10 @@ fn likely<'a>(
             sets.push(set);
         }
     }
+    sets.retain(|ways| !memory(trace, ways).is_unexplained());
+    if sets.is_empty() {
+        return Err(UNEXPLAINED.to_string());
+    }
     let (mut likely, mut nearest) = (Vec::new(), None::<(f64, usize, f64)>);
     for clients in Clients::possible(trace) {
         for ways in &sets {
@@ -262,6 +267,10 @@ fn agreed(systems: &[Likely<'_>], (algorithm, params): Choice<'_>, names: &[Stri
     let shares = unsure.is_none().then(|| shares.iter().map(|&(least, most)| f64::midpoint(least, most)).collect());
     Shadow { figures: Figures { shares, met, p99_ns }, exact: false, withheld }
 }
+
+/// Reason why no model of the endpoints is complete.
+const UNEXPLAINED: &str = "an endpoint is slow for several of its requests in a row for no reason that its requests show: others may use it, \
+                           too, or it stalls";
 
 /// Reason why figures of systems differ.
 const UNSEEN: &str = "that depends on how endpoints work at loads that they did not have";

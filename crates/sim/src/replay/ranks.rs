@@ -1,7 +1,8 @@
 //! Ranks of requests by their work, among the requests of the same endpoint.
 
+use super::fit::Way;
+use super::trace::{Arrival, Trace};
 use evenkeel_balance::rng::mix;
-use evenkeel_sim::replay::{Arrival, Trace, Way};
 
 /// Rank of the work of each try of a trace among the samples of its endpoint, 0 to 1. Tries without a sample get any.
 pub fn ranks(trace: &Trace, ways: &[Way], seed: u64) -> Vec<f32> {

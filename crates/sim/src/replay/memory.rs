@@ -1,8 +1,9 @@
 //! Correlation of the work of consecutive requests. If requests wait for others that the log does not have, those that
 //! come together at an endpoint are slow together, while requests of other endpoints are not.
 
-use crate::ranks::ranked;
-use evenkeel_sim::replay::{Trace, Way};
+use super::fit::Way;
+use super::ranks::ranked;
+use super::trace::Trace;
 
 /// Rank correlations of the work of consecutive requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +14,28 @@ pub struct Memory {
     pub across: f64,
     /// Standard error of both, by the number of pairs.
     pub error: f64,
+}
+
+/// Largest correlation within an endpoint, absolute and in standard errors, that chance explains.
+const WITHIN_MAX: f64 = 0.03;
+const ERRORS_MAX: f64 = 2.4;
+
+/// Correlation across endpoints from which demand comes in runs; it explains nearly as much within.
+const DEMAND_MIN: f64 = 0.1;
+const LIKE_DEMAND: f64 = 1.3;
+
+impl Memory {
+    /// True if the work of consecutive requests is alike at all endpoints, so that their order matters.
+    pub fn is_of_demand(&self) -> bool {
+        self.across > DEMAND_MIN
+    }
+
+    /// True if neither chance nor demand explains the correlation within endpoints: they have load that the trace lacks,
+    /// stall, or work differently from the models.
+    pub fn is_unexplained(&self) -> bool {
+        let is_demand = self.is_of_demand() && self.within < LIKE_DEMAND * self.across;
+        !is_demand && self.within > WITHIN_MAX.max(ERRORS_MAX * self.error)
+    }
 }
 
 /// Memory of a trace under models of its endpoints.
