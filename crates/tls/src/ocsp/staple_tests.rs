@@ -51,7 +51,7 @@ fn refused(store: &Store) -> String {
     registry.register_collector(Box::new(crate::Metrics::new(store)));
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).expect("text");
-    let line = text.lines().find(|line| line.contains("refused")).expect("a line of it");
+    let line = text.lines().find(|line| line.contains("\"refused\"")).expect("a line of it");
     line.rsplit(' ').next().expect("a number").to_string()
 }
 
