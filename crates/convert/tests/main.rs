@@ -15,3 +15,4 @@ mod protective_traefik;
 mod traps;
 mod traps_of_envoy;
 mod traps_of_haproxy;
+mod traps_of_nginx;

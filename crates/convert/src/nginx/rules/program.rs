@@ -289,6 +289,7 @@ impl<'w, 'd> Routes<'w, 'd> {
     pub fn location(&mut self, location: &Location<'d>, mut state: State<'d>) {
         self.world.ledger.carried(location.directive.line);
         state.levels.clone_from(&location.levels);
+        state.changed.iter_mut().for_each(|changed| changed.is_pending = false);
         let own = location.directive.inner();
         // A path other than the request's has been looked for within the location.
         if location.modifier.starts_with('~') && state.jumps == 0 && own.iter().any(|d| d.name() == "location") {

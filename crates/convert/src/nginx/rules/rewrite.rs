@@ -6,7 +6,7 @@ use crate::expression::{filled, finds, whole};
 use crate::model::{Cond, Draft, Key, Test, braced};
 use crate::nginx::lexer::Directive;
 use crate::nginx::table::written;
-use crate::nginx::tree::{Level, Location, Tree};
+use crate::nginx::tree::{Level, Location, Tree, may_match, may_match_text};
 use crate::nginx::variable;
 use evenkeel_config::plan::Redirect;
 
@@ -14,6 +14,8 @@ use evenkeel_config::plan::Redirect;
 pub(in crate::nginx) enum Outcome {
     Redirect(Draft<Redirect>),
     Path(Changed),
+    /// The path does not match.
+    Never,
 }
 
 /// Reads a `rewrite`: its condition, `None` for every path, and its outcome.
@@ -27,13 +29,13 @@ pub(in crate::nginx) fn read(
 ) -> Result<(Option<Cond>, Outcome), String> {
     let (regex, to, flag) = (directive.word(1), directive.word(2), directive.word(3));
     let regex = written(regex)?;
-    if state.changed.is_some() {
-        return Err("another rewrite changed the path before".into());
-    }
     let is_all = matches!(
         &*regex,
         "^" | "^(.*)$" | "^(.*)" | ".*" | "^.*$" | "(.*)" | "^/(.*)$" | "^/(.*)" | "^/" | "^.*" | "/"
     );
+    if let Some(before) = &state.changed {
+        return Ok((None, again(&regex, directive, before, is_all, state, port)?));
+    }
     let to = match (is_all, regex.starts_with("^/(")) {
         (true, true) if state.scope.uri.is_none() => to.replace("/$1", "$uri"),
         (true, false) if state.scope.uri.is_none() => to.replace("$1", "$uri"),
@@ -50,9 +52,7 @@ pub(in crate::nginx) fn read(
         rest.is_some_and(|rest| matches!(rest, "(.*)" | "(.*)$" | "" | ".*"))
     });
     let cond = (!is_all && !is_here).then(|| Cond::new(Key::Path, Test::Search(regex.clone())));
-    let is_url = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
-    if is_url || matches!(flag, "redirect" | "permanent") {
-        let status = if flag == "permanent" { 301 } else { 302 };
+    if let Some(status) = redirects(&to, flag) {
         let cond = (!is_all).then(|| Cond::new(Key::Path, Test::Search(regex.clone())));
         let mut table = redirect(&regex, &to, status, is_all, state, port)?;
         if let Some(Test::OneOf(paths)) = state.matching.find(&Key::Path) {
@@ -61,6 +61,55 @@ pub(in crate::nginx) fn read(
         return Ok((cond, Outcome::Redirect(table)));
     }
     Ok((cond, Outcome::Path(changed(&regex, &to, flag == "break", is_all, state)?)))
+}
+
+/// Status of the redirect that a target or a flag asks for.
+fn redirects(to: &str, flag: &str) -> Option<u64> {
+    let is_url = ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
+    match flag {
+        "permanent" => Some(301),
+        "redirect" => Some(302),
+        _ => is_url.then_some(302),
+    }
+}
+
+/// True if the location of the new path is searched.
+pub(in crate::nginx) fn searches(directive: &Directive) -> bool {
+    directive.word(3) != "break" && redirects(directive.word(2), directive.word(3)).is_none()
+}
+
+/// Outcome for a path that a rewrite made before.
+fn again(
+    regex: &str,
+    directive: &Directive,
+    before: &Changed,
+    is_all: bool,
+    state: &State<'_>,
+    port: u16,
+) -> Result<Outcome, String> {
+    let (to, flag) = (directive.word(2), directive.word(3));
+    let matches = match &before.fixed {
+        _ if is_all => Some(true),
+        Some(path) => finds(regex, path),
+        None if may_match_text(regex, &before.start) => None,
+        None => Some(false),
+    };
+    let to = match (&before.fixed, matches) {
+        (_, Some(false)) => return Ok(Outcome::Never),
+        (Some(path), Some(true)) if !path.contains(['$', '{']) => {
+            let groups = (1..10).fold(to.to_string(), |to, n| to.replace(&format!("${n}"), &format!("{{{n}}}")));
+            filled(&groups, regex, path)
+        }
+        (None, Some(true)) if !to.contains('$') => to.to_string(),
+        _ => return Err("another rewrite changed the path before".into()),
+    };
+    if state.scope.is_query_changed {
+        return Err(variable::OTHER_QUERY.into());
+    }
+    match redirects(&to, flag) {
+        Some(status) => Ok(Outcome::Redirect(redirect(regex, &to, status, true, state, port)?)),
+        None => Ok(Outcome::Path(changed(".*", &to, flag == "break", true, state)?)),
+    }
 }
 
 /// Fills the groups of an expression into a redirect for a fixed path.
@@ -119,7 +168,7 @@ fn changed(regex: &str, to: &str, is_break: bool, is_all: bool, state: &State<'_
     let is_fixed = !path.contains('$');
     if is_fixed && query.is_none() {
         let keys = Draft::one(key!("path"), braced(path));
-        return Ok(Changed { keys, start, fixed: Some(path.to_string()), is_break });
+        return Ok(Changed { keys, start, fixed: Some(path.to_string()), is_break, is_pending: false });
     }
     // The expression here has the groups.
     let mut text = String::new();
@@ -141,7 +190,7 @@ fn changed(regex: &str, to: &str, is_break: bool, is_all: bool, state: &State<'_
     text.push_str(&braced(rest));
     let regex = if is_all && !has_group(to) { ".*".to_string() } else { whole(regex, false) };
     let keys = Draft::one(key!("regex"), regex).with(key!("to"), text);
-    Ok(Changed { keys, start, fixed: is_fixed.then(|| path.to_string()), is_break })
+    Ok(Changed { keys, start, fixed: is_fixed.then(|| path.to_string()), is_break, is_pending: false })
 }
 
 impl Changed {
@@ -201,7 +250,7 @@ pub(in crate::nginx) fn find<'t, 'd>(
                 None => {}
             }
         }
-        if crate::nginx::tree::may_match(regex, path) {
+        if may_match(regex, path) {
             return unknown(regex);
         }
     }

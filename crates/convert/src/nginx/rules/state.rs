@@ -36,6 +36,8 @@ pub(in crate::nginx) struct Changed {
     pub fixed: Option<String>,
     /// True if the request stays in its location.
     pub is_break: bool,
+    /// True if the location of the new path is searched behind the rules.
+    pub is_pending: bool,
 }
 
 /// Number of groups of an expression. The whole counts as a group.

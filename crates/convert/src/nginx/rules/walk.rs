@@ -17,8 +17,8 @@ use crate::nginx::world::group;
 /// Most routes of a server. Conditions beyond them are only reported.
 const ROUTES: usize = 300;
 
-/// Most rewrites from location to location.
-const JUMPS: usize = 4;
+/// Most searches for a location, as in NGINX.
+const JUMPS: usize = 10;
 
 /// Variables with the outcome of a check. Requests that fail it are sent elsewhere.
 const VERIFIED: [&str; 6] = ["$ssl_client_", "$secure_link", "$jwt_", "$auth_", "$invalid_", "$realip_"];
@@ -70,6 +70,9 @@ impl<'d> Routes<'_, 'd> {
                 }
                 "break" => {
                     self.settle(directive);
+                    for changed in state.changed.iter_mut().filter(|changed| changed.is_pending) {
+                        (changed.is_break, changed.is_pending) = (true, false);
+                    }
                     break;
                 }
                 "return" => {
@@ -90,9 +93,10 @@ impl<'d> Routes<'_, 'd> {
                 break;
             }
         }
-        match location {
-            Some(location) => self.handler(state, location, line),
-            None => self.ways.push(Way::Goes(state)),
+        match (location, state.changed.clone()) {
+            (Some(_), Some(changed)) if changed.is_pending => self.jump(&changed, state, line),
+            (Some(location), _) => self.handler(state, location, line),
+            (None, _) => self.ways.push(Way::Goes(state)),
         }
     }
 
@@ -285,8 +289,7 @@ impl<'d> Routes<'_, 'd> {
             Ok(read) => read,
             Err(reason) => {
                 let todo = "rewrite = { search = \"^/a/(.*)\", to = \"/b/{1}\" } or redirect in a [[route]]";
-                self.world.ledger.changes(directive.line, reason, todo);
-                return Some(state);
+                return self.without_rewrite(directive, &reason, todo, state, location);
             }
         };
         self.settle(directive);
@@ -296,14 +299,15 @@ impl<'d> Routes<'_, 'd> {
                 Ok(matching) => matching,
                 Err(Apart::Never) => return Some(without_groups(state)),
                 Err(Apart::Unwritable) => {
-                    self.world.ledger.changes(directive.line, "its expression does not fit into the match", BY_HAND);
-                    return Some(state);
+                    let reason = "its expression does not fit into the match";
+                    return self.without_rewrite(directive, reason, BY_HAND, state, location);
                 }
             },
         };
         let mut inside = State { matching, ..state.clone() };
         // The route's own expression has its groups, unless the location has an expression, too.
         match outcome {
+            Outcome::Never => return Some(without_groups(state)),
             Outcome::Redirect(to) => {
                 let set = self.own_filters(&state.levels, &state.scope);
                 self.finish(location, inside.matching, Action::Redirect(to), set, directive.line);
@@ -321,10 +325,8 @@ impl<'d> Routes<'_, 'd> {
                     (true, None) => self.ways.push(Way::Goes(inside)),
                     (false, _) if is_break => self.run(&[], inside, location, line),
                     (false, _) => {
-                        // Rules go on with the new path, and then the location is looked for again.
-                        let mut rules = rest.to_vec();
-                        rules.retain(|rule| rule.name() != "rewrite");
-                        self.run_to_jump(&rules, inside, location, directive.line);
+                        inside.changed = Some(Changed { is_pending: true, ..changed });
+                        self.run(rest, inside, location, directive.line);
                     }
                 }
             }
@@ -332,13 +334,25 @@ impl<'d> Routes<'_, 'd> {
         cond.is_some().then(|| without_groups(state))
     }
 
-    /// Follows the rules behind a rewrite without a flag.
-    fn run_to_jump(&mut self, rules: &[&'d Directive], state: State<'d>, location: Option<&Location<'d>>, line: Line) {
-        let ends = rules.iter().any(|rule| matches!(rule.name(), "return" | "if"));
-        match (ends, location, state.changed.clone()) {
-            (false, Some(_), Some(changed)) => self.jump(&changed, state, line),
-            _ => self.run(rules, state, location, line),
+    /// Follows a `rewrite` that is not carried over. All requests are refused if it leads to a refusal, or to a location
+    /// that is not known because another rewrite changed the path before. `None` if no request continues.
+    fn without_rewrite(
+        &mut self,
+        directive: &'d Directive,
+        reason: &str,
+        todo: &str,
+        state: State<'d>,
+        location: Option<&Location<'d>>,
+    ) -> Option<State<'d>> {
+        let may_refuse = state.changed.is_some() || self.rewrites_to_refusal(directive);
+        if !may_refuse || !rewrite::searches(directive) {
+            self.world.ledger.changes(directive.line, reason, todo);
+            return Some(state);
         }
+        self.world.ledger.decide(directive.line, format!("{reason}: all clients are refused"), todo);
+        let set = self.counted(&state);
+        self.finish(location, state.matching, Action::respond(403), set, directive.line);
+        None
     }
 
     /// Continues in the location of a path that a rewrite made.

@@ -1,0 +1,42 @@
+//! Traps of NGINX: rewrites that search for another location.
+
+use crate::traps::converted;
+use evenkeel_convert::Converted;
+
+#[test]
+fn a_rewrite_of_nginx_without_a_flag_searches_its_location_behind_all_rules() {
+    let pass = "set $a b; proxy_pass http://10.0.0.1$request_uri;";
+    let behind = |rules: &str| {
+        let others = "location /api/ { return 403; } location /c/ { return 410; }";
+        converted(&format!("http {{ server {{ listen 80; location /old/ {{ {rules} {pass} }} {others} }} }}"))
+    };
+    let handler = |route: &str| {
+        let lines = route.lines().skip(3).filter(|line| !line.starts_with('#') && !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let old = |converted: &Converted| -> Vec<String> {
+        let routes = converted.toml.split("[[route]]").filter(|route| route.contains("starts_with = \"/old/"));
+        routes.map(|route| handler(route)).collect()
+    };
+    // Other rules stand between the rewrite and the handler.
+    let conditional = behind("if ($http_x = a) { rewrite ^/old/(.*)$ /api/$1; } if ($http_y = b) { set $v no; }");
+    let routes = old(&conditional);
+    assert!(routes.len() == 4 && routes[..2].iter().all(|route| route == "respond = 403"), "{}", conditional.toml);
+    assert!(routes[2..].iter().all(|route| route.contains("pool = ")), "{}", conditional.toml);
+    // A `break` keeps the location.
+    let stays = behind("rewrite ^/old/(.*)$ /api/$1; break;");
+    assert!(old(&stays).iter().all(|route| route.contains("pool = ")), "{}", stays.toml);
+    // A second rewrite changes a known path again, and leaves others.
+    for (rules, status) in [
+        ("rewrite ^ /api/x; rewrite ^/api/(.*)$ /c/$1;", "410"),
+        ("rewrite ^ /api/x; rewrite ^/c/(.*)$ /old/$1;", "403"),
+        ("rewrite ^/old/(.*)$ /api/$1; rewrite ^ /c/;", "410"),
+        ("rewrite ^/old/(.*)$ /api/$1; rewrite ^/c/(.*)$ /old/$1;", "403"),
+    ] {
+        let twice = behind(rules);
+        assert_eq!(old(&twice), [format!("respond = {status}")], "{rules}\n{}", twice.toml);
+    }
+    let unknown = behind("rewrite ^/old/(.*)$ /api/$1; rewrite ^/api/x/ /c/;");
+    assert_eq!(old(&unknown), ["respond = 403"], "{}", unknown.toml);
+    assert!(unknown.report.decide.iter().any(|item| item.reason.contains("another rewrite changed the path before")));
+}
