@@ -16,7 +16,7 @@ fn a_rewrite_of_nginx_without_a_flag_searches_its_location_behind_all_rules() {
     };
     let old = |converted: &Converted| -> Vec<String> {
         let routes = converted.toml.split("[[route]]").filter(|route| route.contains("starts_with = \"/old/"));
-        routes.map(|route| handler(route)).collect()
+        routes.map(handler).collect()
     };
     // Other rules stand between the rewrite and the handler.
     let conditional = behind("if ($http_x = a) { rewrite ^/old/(.*)$ /api/$1; } if ($http_y = b) { set $v no; }");
