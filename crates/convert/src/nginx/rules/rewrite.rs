@@ -10,7 +10,7 @@ use crate::nginx::tree::{Level, Location, Tree, may_match, may_match_text};
 use crate::nginx::variable;
 use evenkeel_config::plan::Redirect;
 
-/// Effect of a rewrite on the requests that match.
+/// Redirect, or path behind the rewrite, of the requests that match it.
 pub(in crate::nginx) enum Outcome {
     Redirect(Draft<Redirect>),
     Path(Changed),
