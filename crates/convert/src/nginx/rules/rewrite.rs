@@ -14,7 +14,7 @@ use evenkeel_config::plan::Redirect;
 pub(in crate::nginx) enum Outcome {
     Redirect(Draft<Redirect>),
     Path(Changed),
-    /// The path does not match.
+    /// No request: the path is known here, and the expression does not match it.
     Never,
 }
 
