@@ -40,3 +40,18 @@ fn a_rewrite_of_nginx_without_a_flag_searches_its_location_behind_all_rules() {
     assert_eq!(old(&unknown), ["respond = 403"], "{}", unknown.toml);
     assert!(unknown.report.decide.iter().any(|item| item.reason.contains("another rewrite changed the path before")));
 }
+
+#[test]
+fn a_page_of_nginx_is_no_way_around_a_return_of_its_server() {
+    let proxied = "location / { proxy_pass http://10.0.0.1; }";
+    let refused =
+        converted(&format!("http {{ server {{ listen 80; error_page 403 =200 /; return 403; {proxied} }} }}"));
+    assert!(!refused.toml.contains("pool ="), "{}", refused.toml);
+    // An error of the page's own location is sent, not the error that led there.
+    let missing = "location /a { deny all; error_page 403 @b; } location @b { return 404; }";
+    let missing = converted(&format!("http {{ server {{ listen 80; {missing} {proxied} }} }}"));
+    assert!(!missing.toml.contains("send_status"), "{}", missing.toml);
+    let answered = "location /a { deny all; error_page 403 @b; } location @b { proxy_pass http://10.0.0.2; }";
+    let answered = converted(&format!("http {{ server {{ listen 80; {answered} {proxied} }} }}"));
+    assert!(answered.toml.contains("send_status = 403"), "{}", answered.toml);
+}

@@ -151,6 +151,9 @@ fn page<'d>(
         return Err("the location with its page may refuse requests, too".into());
     }
     let is_named = target.starts_with('@');
+    if !is_named && levels.get(1).is_some_and(|server| returns(server)) {
+        return Err("the rules of the server apply to its page, too, and one returns".into());
+    }
     let mut state = State::of_page(scope.clone());
     if !is_named {
         state.scope.uri = Some(Some(target.to_string()));
@@ -177,7 +180,16 @@ fn page<'d>(
         let entry: Draft<ErrorPage> = Draft::one(key!("status"), list(of)).with(key!("route"), name.as_str());
         if is_named { entry } else { entry.with(key!("path"), target) }
     };
+    // An error of the page's own location is the one that is sent.
+    let fails = |action: &Action| match action {
+        Action::Respond(response) if response.entries().iter().len() == 1 => {
+            matches!(response.get(key!("status")), Some(Value::Int(status)) if *status >= 400)
+        }
+        _ => false,
+    };
+    let fails = routes.pages.iter().any(|page| page.name == name && fails(&page.action));
     Ok(match (sent, is_named) {
+        _ if fails && is_named => vec![entry(statuses).into()],
         _ if redirects => vec![entry(statuses).into()],
         (Some(Some(status)), _) => vec![entry(statuses).with(key!("send_status"), status).into()],
         (Some(None), true) | (None, false) => vec![entry(statuses).into()],
@@ -187,6 +199,11 @@ fn page<'d>(
             statuses.iter().map(|status| entry(&[*status]).with(key!("send_status"), *status).into()).collect()
         }
     })
+}
+
+/// True if rules of the server itself end some requests.
+fn returns(server: &[Directive]) -> bool {
+    server.iter().any(|d| d.name() == "return" || d.name() == "if" && d.inner().iter().any(|d| d.name() == "return"))
 }
 
 /// True if some clients are refused at these levels.
