@@ -92,6 +92,12 @@ pub(crate) fn deny(
                 let todo = format!("error_pages = [{{ status = [{refusal}], file = \"FILE.html\" }}] in the [[route]]");
                 ledger.changes(item.line, format!("clients of address lists are refused by a plain {refusal}"), todo);
             }
+            let asks = |filter: &Filter| filter.set.has(key!("basic_auth.users"));
+            if stage == Stage::Request && rules.filters.iter().any(asks) {
+                let reason =
+                    "address lists are asked before passwords: of both refusals the client gets that of the list";
+                ledger.changes(item.line, reason, "nothing, unless clients depend on the status");
+            }
             continue;
         }
         if !conj.client_files.is_empty() && conj.auth.is_empty() && conj.rates.is_empty() {
