@@ -24,8 +24,8 @@
 //!    an endpoint reports itself, the checks it has to pass, and the estimate on the endpoint's side.
 //! 5. `seam`, between shells and algorithms: [`picker`], the interface of an algorithm, and [`params`], its
 //!    parameters; [`balancer`], a worker's view of a pool, whose `start` returns a [`Ticket`] that `end` takes
-//!    back; [`explore`], uniform draws for a share of the requests; [`tried`], the endpoints that a pick leaves out; [`explain`], the reasons of a pick; [`journal`],
-//!    everything that picks depend on; [`recent`], the latest requests, from which the results of other algorithms are
+//!    back; [`explore`], uniform draws for a share of the requests; [`tried`], the endpoints that a pick leaves out;
+//!    [`explain`], the reasons of a pick; [`journal`], everything that picks depend on; [`recent`], the latest requests, from which the results of other algorithms are
 //!    predicted.
 //! 6. `parts`: code that several algorithms share, such as [`draw`].
 //! 7. [`algorithms`]: all of them, in a registry.

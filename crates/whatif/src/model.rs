@@ -201,7 +201,7 @@ fn unlike(compared: &[Compared], policy: &Candidate, is_given: bool) -> Doubt {
             text,
             "say which algorithm, weights and number of balancers were in force (--balance, --from), and give all lines",
         ),
-        false => Doubt::new("fit", text, "give a longer log, a steadier time, or `explore = 0.02` in the pool"),
+        false => Doubt::new("fit", text, "give a longer log, or one of a steadier time"),
     }
 }
 

@@ -40,8 +40,6 @@ pub struct Row {
     pub client: Option<u64>,
     /// Requests that the balancer counted in flight as the line was written: at the endpoint, and in the pool.
     pub counted: Option<[u32; 2]>,
-    /// Probability of the pick, if it was drawn at random for measurement.
-    pub chance: Option<f32>,
 }
 
 impl Row {
@@ -177,6 +175,5 @@ fn one(request: &Request<'_>, place: Place, pool: u32, names: &mut Names) -> Res
         more,
         client: request.client.map(stable_hash),
         counted: request.counts.map(|counts| [counts.endpoint, counts.pool]),
-        chance: request.chance.map(|chance| chance as f32),
     })
 }

@@ -1,6 +1,6 @@
 //! Compression of routes whose responses are texts.
 
-use super::routes::{REQUESTS_MIN, position};
+use super::routes::{each, position};
 use crate::advice::{Advice, Verdict};
 use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
@@ -15,10 +15,7 @@ const SAVED: f64 = 0.6;
 const WORTH: f64 = 0.1;
 
 pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    let Some(traffic) = inputs.traffic else { return Vec::new() };
-    let mut routes: Vec<_> = traffic.routes.iter().filter(|(_, of)| of.requests >= REQUESTS_MIN).collect();
-    routes.sort_by_key(|(name, _)| *name);
-    routes.into_iter().filter_map(|(name, of)| of_route(inputs, name, of)).collect()
+    each(inputs, |name, of| of_route(inputs, name, of))
 }
 
 fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {

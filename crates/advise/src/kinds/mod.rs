@@ -91,7 +91,7 @@ pub static ALL: &[Kind] = &[
     },
 ];
 
-/// Returns the advice of some kinds, or of all if `only` is empty, in order of effect. `progress` is told each kind.
+/// Returns the advice of some kinds, or of all if `only` is empty, in order of effect. `progress` gets each kind.
 pub fn advise(inputs: &Inputs<'_>, only: &[String], progress: &dyn Fn(&str)) -> Vec<Advice> {
     let wanted = |kind: &&Kind| only.is_empty() || only.iter().any(|name| name == kind.name);
     let mut all = Vec::new();

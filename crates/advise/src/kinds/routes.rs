@@ -1,11 +1,21 @@
 //! Routes of a configuration by their names in a log.
 
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
+use crate::traffic::OfRoute;
 use evenkeel_config::plan::Route;
 
 /// Fewest requests of a route that say something about it.
-pub(super) const REQUESTS_MIN: u64 = 100;
+const REQUESTS_MIN: u64 = 100;
+
+/// Advice on each route that the log says something about, in order of the names.
+pub(super) fn each<'a>(inputs: &Inputs<'a>, advise: impl Fn(&'a str, &'a OfRoute) -> Option<Advice>) -> Vec<Advice> {
+    let Some(traffic) = inputs.traffic else { return Vec::new() };
+    let mut routes: Vec<_> = traffic.routes.iter().filter(|(_, of)| of.requests >= REQUESTS_MIN).collect();
+    routes.sort_by_key(|(name, _)| *name);
+    routes.into_iter().filter_map(|(name, of)| advise(name, of)).collect()
+}
 
 /// Position of a route in the text.
 type Place<'a> = Option<At<'a>>;

@@ -12,7 +12,7 @@ pub struct Seen {
     /// Worker or balancer that picked the endpoint.
     pub worker: u32,
     pub key: Option<u64>,
-    /// Index of its endpoint among the members; `None` for an endpoint that is no longer a member.
+    /// Index of its endpoint among the members; `None` if it has left the pool.
     pub endpoint: Option<usize>,
     pub kind: Kind,
     /// Nanoseconds from the start to the end.

@@ -40,7 +40,7 @@ enum System {
     SecondPool,
     /// An endpoint that joins in the middle.
     Joins,
-    /// Policy that `whatif` is told instead of the policy in force.
+    /// Policy that the command names instead of the policy in force.
     Claimed(&'static str),
     /// The usual system, whose configuration `whatif` gets.
     Configured,

@@ -93,7 +93,7 @@ impl Truth {
     }
 
     /// Difference between the highest and the lowest latency, by quantile, in milliseconds. Policies with more than five
-    /// times the lowest latency do not count: an interval that only tells an overload from the rest says little.
+    /// times the lowest latency do not count: an interval that shows an overload alone says little.
     pub fn spread_ms(&self) -> [Mean; 3] {
         std::array::from_fn(|at| {
             let by_value = |a: &Mean, b: &Mean| a.value.total_cmp(&b.value);
