@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Folder where systemd mounts a bpffs, too.
 const BPFFS: &str = "/sys/fs/bpf";
-/// Attempts to load a program. A signal to the process ends an attempt with EAGAIN.
+/// Attempts to load a program: EAGAIN ends one, when the process is frozen or traced.
 const LOADS: usize = 5;
 /// Version of the layout of maps, LAYOUT of `common.h`.
 const LAYOUT: u32 = 2;
@@ -184,15 +184,17 @@ pub fn load(object: &[u8], maps: &[&'static str], pins: Option<&Pins>, sizes: &[
     loader.load(object).map_err(|error| Fault::new("load eBPF maps", chain(&error)))
 }
 
-/// Loads a program of an object, again if a signal ended the attempt.
+/// Loads a program of an object. The kernel gives up with EAGAIN when a signal reaches the thread, such as that of a
+/// child that ends; so none may.
 ///
 /// # Errors
 /// The kernel refuses the program.
 pub fn load_program(load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
-    attempts(load, |error| match error {
+    let is_cut = |error: &ProgramError| match error {
         ProgramError::LoadError { io_error, .. } => io_error.kind() == io::ErrorKind::WouldBlock,
         _ => false,
-    })
+    };
+    sys::without_signals(|| attempts(load, is_cut))
 }
 
 fn attempts<E>(mut load: impl FnMut() -> Result<(), E>, is_cut: impl Fn(&E) -> bool) -> Result<(), E> {
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_that_a_signal_ends_is_tried_again_a_few_times() {
+    fn a_load_that_is_cut_is_tried_again_a_few_times() {
         for (cuts, is_cut, loads) in [(3, true, 4), (usize::MAX, true, LOADS), (usize::MAX, false, 1)] {
             let mut count = 0;
             let load = || {

@@ -1,5 +1,5 @@
 //! Operations on maps and links that aya lacks: batches of entries and arrays in memory; links of cgroups that are pinned and
-//! updated, by bpf(2).
+//! updated, by bpf(2). And a thread without signals, for the calls that a signal ends.
 
 use crate::driver::Fault;
 use aya::Pod;
@@ -7,6 +7,7 @@ use aya::maps::{HashMap, IterableMap, Map, MapData, MapError};
 use std::ffi::CString;
 use std::io;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -74,6 +75,26 @@ fn owned(result: i64) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(result).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     // SAFETY: the kernel has just returned this descriptor to us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Does something in a thread that no signal reaches meanwhile: signals to the process go to other threads.
+pub fn without_signals<T>(act: impl FnOnce() -> T) -> T {
+    struct Restore(libc::sigset_t);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the set was filled below, and the old mask is not asked for.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        }
+    }
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: both sets are filled before they are read; these calls fail on wrong arguments only.
+    let _restore = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        Restore(before.assume_init())
+    };
+    act()
 }
 
 /// Gives a link a name in a bpffs.
@@ -322,5 +343,23 @@ impl<T> Drop for Array<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `open` with this size, and no reference to it is left.
         let _ = unsafe { rustix::mm::munmap(self.at.cast(), self.len * size_of::<T>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(signal: i32) -> bool {
+        let mut waiting = MaybeUninit::uninit();
+        // SAFETY: sigpending fills the set that sigismember reads.
+        unsafe { libc::sigpending(waiting.as_mut_ptr()) == 0 && libc::sigismember(waiting.as_ptr(), signal) == 1 }
+    }
+
+    #[test]
+    fn a_signal_to_a_thread_without_signals_waits() {
+        // SAFETY: nobody handles SIGURG, which does nothing by default.
+        let raised = without_signals(|| (unsafe { libc::raise(libc::SIGURG) } == 0).then(|| waits(libc::SIGURG)));
+        assert_eq!((raised, waits(libc::SIGURG)), (Some(true), false));
     }
 }

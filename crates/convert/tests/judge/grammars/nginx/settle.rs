@@ -1,7 +1,7 @@
 //! Differences between NGINX and evenkeel that docs/guide/convert.md lists.
 
 use crate::verdict::Side;
-use evenkeel_convert::Ask;
+use evenkeel_convert::{Answer, Ask};
 
 /// Takes away the differences: paths with several readings, and fields with `_`.
 pub(super) fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
@@ -81,6 +81,18 @@ pub(super) fn settle(ask: &Ask, there: &mut Side, here: &mut Side) {
         there.fields.retain(|(name, _)| name != "content-type");
         here.fields.retain(|(name, _)| name != "content-type");
     }
+    // The page of an error that NGINX writes itself, of which a HEAD gets the type alone.
+    if ask.method == "HEAD"
+        && there.seen.is_none()
+        && here.seen.is_none()
+        && let (Ok(there), Ok(here)) = (&mut there.answer, &mut here.answer)
+        && there.status >= 300
+        && is_of_type(there, "text/html")
+        && is_of_type(here, "text/plain")
+    {
+        there.fields.retain(|(name, _)| name != "content-type");
+        here.fields.retain(|(name, _)| name != "content-type");
+    }
     here.seen.iter_mut().for_each(|seen| seen.fields.retain(|(name, _)| name != "x-forwarded-prefix"));
     // The host passes as the client wrote it.
     if let (Some(there), Some(here)) = (&mut there.seen, &here.seen) {
@@ -141,6 +153,10 @@ fn without_end(value: &str) -> String {
     let (path, query) = value.split_once('?').map_or((value, None), |(path, query)| (path, Some(query)));
     let path = path.trim_end_matches('/');
     query.map_or(path.to_string(), |query| format!("{path}?{query}"))
+}
+
+fn is_of_type(answer: &Answer, wanted: &str) -> bool {
+    answer.fields.iter().any(|(name, value)| name == "content-type" && value == wanted)
 }
 
 fn status(side: &Side) -> Option<u16> {
