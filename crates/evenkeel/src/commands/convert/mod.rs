@@ -6,7 +6,7 @@ mod against;
 mod sources;
 
 use crate::arguments::Convert;
-use crate::commands::check::environment;
+use crate::checking::environment;
 use crate::failure::{Failure, reason};
 use crate::output::print;
 use evenkeel_config::printable::printable;
