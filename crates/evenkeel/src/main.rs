@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 // Order: commands & greeting, arguments, output, reach, serve, asked_at, signals, watchdog, notify, offered,
-// upgrade, window, predictions, checking, planes, registry, asked, configured, in_use, traces, failure & log
+// upgrade, window, advising, predictions, checking, planes, registry, asked, configured, in_use, traces, failure & log
+mod advising;
 mod arguments;
 mod asked;
 mod asked_at;
