@@ -223,7 +223,7 @@ pub struct Advise {
     #[arg(long, value_name = "FORMAT", requires = "log")]
     pub format: Option<String>,
 
-    /// Ask the evenkeel at this address for its state: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT
+    /// Ask the evenkeel at this address for its state and shadows: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT
     #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     pub admin: Option<At>,
 
