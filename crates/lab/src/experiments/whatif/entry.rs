@@ -167,6 +167,7 @@ mod tests {
             balancer: 0,
             worker: 0,
             work_ns: took_ns,
+            drawn_from: 0,
             tries: vec![only],
             failure: None,
         }
