@@ -10,7 +10,7 @@ mod remembered;
 
 use crate::replay::fit::ways;
 use crate::replay::memory::memory;
-use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play};
+use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play, stateless};
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Algorithm, EndpointId, Params};
 use remembered::Remembered;
@@ -96,7 +96,7 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
         (None, Ok(ways)) => likely(known, &trace, ways, &names),
     };
     let of = |&choice: &Choice<'_>| {
-        let exact = exact(&trace, known, choice);
+        let exact = stateless::shares(&trace, choice, known.answers_probes);
         // For the pool's own algorithm the measurements are better than any model.
         let is_own = choice.0.name == known.balance.0.name && choice.1.values().eq(known.balance.1.values());
         let mut shadow = match &systems {
@@ -118,21 +118,6 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
         real,
         nothing: None,
     }
-}
-
-/// Shares of an algorithm whose picks do not depend on the endpoints. `None` unless they are the same in three systems:
-/// all endpoints answer at once, all but the first do, or only the first does.
-fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> Option<Vec<f64>> {
-    let (now, never) = (Way::constant(1.0), Way::constant(1e15));
-    let played = |first, others| {
-        let ways = (0..trace.members.len()).map(|at| if at == 0 { first } else { others }).collect();
-        let system = system(trace, ways, Clients::Open, known);
-        play(&system, Course::new(algorithm, params, 0))
-    };
-    let at_once = played(&now, &now);
-    let same = |other: Played| other.picks == at_once.picks;
-    (same(played(&never, &now)) && same(played(&now, &never)))
-        .then(|| at_once.shares.iter().map(|share| share.value).collect())
 }
 
 fn system<'a>(trace: &'a Trace, ways: Vec<&'a Way>, clients: Clients, known: &Known<'_>) -> System<'a> {
