@@ -37,11 +37,9 @@ pub struct Estimate {
 /// Shares by which explored requests are weighted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shares {
-    /// All endpoints alike.
     Uniform,
-    /// An endpoint, by name.
     Endpoint(String),
-    /// Those of a policy, by its label.
+    /// Policy by its label, whose picks do not depend on the state of the endpoints.
     Policy(String),
 }
 
@@ -127,8 +125,8 @@ impl Explored {
              rest, and the log has no field that shows it",
             worst.figures()
         );
-        let help = "give a log under a policy that does not look at the request, such as round_robin or random, or the log of one kind of \
-                    requests at endpoints that serve no others";
+        let help = "give a log under a policy that does not look at the request, such as random, or the log of one kind of requests at \
+                    endpoints that serve no others";
         Some(Doubt::new(KIND, text, help))
     }
 
@@ -167,7 +165,7 @@ impl Explored {
 /// Kind of the doubt.
 const KIND: &str = "explored";
 
-/// Explored requests of a trace, by block and member.
+/// Sums over the explored requests of a trace: a row for each block of consecutive requests, and a sum for each member.
 fn blocks(trace: &Trace) -> Vec<Vec<Drawn>> {
     let mut blocks = vec![vec![Drawn::default(); trace.members.len()]; BLOCKS];
     let length = trace.arrivals.len().div_ceil(BLOCKS).max(1);
