@@ -162,7 +162,7 @@ impl Explored {
     }
 }
 
-/// Kind of the doubt.
+/// Kind of the doubt, with which the reason of a refused question begins.
 const KIND: &str = "explored";
 
 /// Sums over the explored requests of a trace: a row for each block of consecutive requests, and a sum for each member.

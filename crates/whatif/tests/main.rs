@@ -1,6 +1,7 @@
 //! Answers to logs of simulated systems, whose truth is run, and refusals of logs that were spoilt.
 
 mod explored;
+mod shadow;
 
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;

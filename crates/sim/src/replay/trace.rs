@@ -161,6 +161,13 @@ impl Trace {
         })
     }
 
+    /// Picks of a member with the least in flight, and picks in turn, as parts of all requests.
+    pub fn picks(&self) -> [f64; 2] {
+        let all = self.requests().count().max(1) as f64;
+        let part = |is: fn(&Arrival) -> bool| self.requests().filter(|a| is(a)).count() as f64 / all;
+        [part(|a| a.is_least), part(|a| a.is_in_turn)]
+    }
+
     /// Share of the tries by member.
     pub fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; self.members.len()];
