@@ -204,6 +204,8 @@ pub struct Balancing {
     /// Maximum requests that wait when every server is at its limit, and their timeout in nanoseconds.
     pub queue: (u32, u64),
     pub retry: Option<retry::Settings>,
+    /// Share of requests whose server is drawn uniformly instead of picked; 0 for none.
+    pub explore: f64,
     /// Timeout of an attempt in nanoseconds; `u64::MAX` for none.
     pub timeout_ns: u64,
 }
@@ -322,6 +324,7 @@ impl Default for Balancing {
             check_every_ns: 0,
             queue: (0, 0),
             retry: None,
+            explore: 0.0,
             timeout_ns: u64::MAX,
         }
     }

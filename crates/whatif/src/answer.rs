@@ -4,12 +4,12 @@ use crate::model::Model;
 use crate::question::{Conditions, Question};
 use crate::traffic::Traffic;
 use crate::worlds::World;
-use evenkeel_sim::replay::Played;
+use evenkeel_sim::replay::{Drawn, Played};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// Standard normal quantile of the ends of a 90 % interval.
-const WITHIN_90: f64 = 1.645;
+pub(crate) const WITHIN_90: f64 = 1.645;
 
 /// Largest share of picks that find more in flight than the log ever shows before an answer says so.
 pub const BEYOND_MAX: f64 = 0.05;
@@ -59,7 +59,8 @@ pub struct Answer {
     pub(crate) by_world: Vec<[f64; 3]>,
 }
 
-/// Answers questions in the worlds, on as many threads.
+/// Answers questions in the worlds, on as many threads. Also returns the explored requests of each world under the policy
+/// of the log.
 pub fn answers(
     model: &Model,
     traffic: &Traffic,
@@ -67,7 +68,7 @@ pub fn answers(
     questions: &[Question],
     threads: usize,
     progress: &(dyn Fn(usize, usize) + Sync),
-) -> Vec<Answer> {
+) -> (Vec<Answer>, Vec<Vec<Drawn>>) {
     let unchanged =
         Question { label: model.policy.label.clone(), policy: model.policy.clone(), conditions: Conditions::default() };
     let all: Vec<&Question> = std::iter::once(&unchanged).chain(questions).collect();
@@ -105,7 +106,8 @@ pub fn answers(
             by_world,
         }
     };
-    questions.iter().enumerate().map(answer).collect()
+    let drawn = base.iter().map(|run| run.drawn.clone()).collect();
+    (questions.iter().enumerate().map(answer).collect(), drawn)
 }
 
 fn figures(

@@ -3,6 +3,7 @@
 use crate::answer::{Answer, answers};
 use crate::doubt::Doubt;
 use crate::doubts::doubts;
+use crate::explored::Explored;
 use crate::model::{Model, model, retries};
 use crate::policy::{Candidate, usual};
 use crate::question::{Conditions, Question};
@@ -58,6 +59,8 @@ pub struct Findings {
     /// Doubts that refuse answers; empty if there are answers.
     pub doubts: Vec<Doubt>,
     pub model: Option<Model>,
+    /// Explored picks beside the model; `None` if the log has none.
+    pub explored: Option<Explored>,
     pub answers: Vec<Answer>,
     pub verdict: Option<Verdict>,
 }
@@ -75,6 +78,7 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         load: Vec::new(),
         doubts,
         model: None,
+        explored: None,
         answers: Vec::new(),
         verdict: None,
     };
@@ -105,9 +109,16 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
     let question = |policy: Candidate| Question { label: policy.label.clone(), policy, conditions: conditions.clone() };
     let questions: Vec<Question> = policies.into_iter().map(question).collect();
     let worlds = worlds(&model, &traffic, retries(&traffic), asked.worlds.max(model.systems.len()), asked.seed);
-    let answers = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
+    let (mut answers, drawn) = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
+    let mut explored = Explored::of(&traffic, &worlds, &drawn);
+    if let Some(doubt) = explored.as_ref().and_then(Explored::doubt) {
+        return Ok(Findings { doubts: vec![doubt], model: Some(model), explored, ..found });
+    }
+    if let Some(explored) = explored.as_mut().filter(|_| conditions.are_those_of_the_log()) {
+        answers.iter_mut().zip(&questions).for_each(|(answer, question)| explored.judge(answer, question, &traffic));
+    }
     let verdict = verdict(&answers, &worlds, &model.policy.label);
-    Ok(Findings { model: Some(model), answers, verdict: Some(verdict), ..found })
+    Ok(Findings { model: Some(model), explored, answers, verdict: Some(verdict), ..found })
 }
 
 /// Load of a trace over time, in at most 200 intervals.

@@ -1,6 +1,7 @@
 //! Findings for a terminal, in at most 200 columns.
 
 use crate::answer::BEYOND_MAX;
+use crate::explored::{PICKS_MIN, Shares};
 use crate::findings::Findings;
 use std::fmt::Write;
 
@@ -43,8 +44,25 @@ pub fn text(found: &Findings) -> String {
             }
         }
     }
+    out.push_str(&explored(found));
     if let Some(verdict) = &found.verdict {
         let _ = writeln!(out, "\nVerdict: {}", verdict.text);
+    }
+    out
+}
+
+/// Lines about the explored requests; empty if the log has none.
+fn explored(found: &Findings) -> String {
+    let Some(explored) = &found.explored else { return String::new() };
+    let Some(uniform) = explored.rows.first() else {
+        return format!("\n{} explored picks are too few to check the model by ({PICKS_MIN})\n", explored.picks);
+    };
+    let mut out = format!("\n{} explored picks agree: {}\n", explored.picks, uniform.figures());
+    for of in &explored.rows {
+        if let Shares::Policy(label) = &of.of {
+            let agree = if of.agrees() { "" } else { ", not known" };
+            let _ = writeln!(out, "  a request at a time by {label}: {}{agree}", of.figures());
+        }
     }
     out
 }

@@ -36,7 +36,8 @@ pub fn worlds(model: &Model, traffic: &Traffic, retries: u32, count: usize, seed
     (0..count).map(world).collect()
 }
 
-fn latest(trace: &Trace) -> Trace {
+/// Part of a trace that worlds are made of.
+pub(crate) fn latest(trace: &Trace) -> Trace {
     trace.part(1.0 - (REQUESTS_MAX as f64 / trace.arrivals.len().max(1) as f64).min(1.0), 1.0)
 }
 

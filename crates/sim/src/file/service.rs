@@ -153,6 +153,7 @@ fn balancing(name: &str, section: &Section, findings: &mut Findings) -> Balancin
         },
         queue: (queue.number("max"), queue.ns("timeout")),
         retry: section.has("retry").then(|| tables::tries(&section.section("retry"))),
+        explore: 0.0,
         timeout_ns: timeout("timeout").unwrap_or(u64::MAX),
     }
 }

@@ -1,8 +1,10 @@
 //! Replay of recorded requests in virtual time: an algorithm picks among endpoints that follow given models.
 
 use super::clients::Clients;
+use super::drawn::Drawn;
 use super::fit::{Sample, Way};
-use super::trace::{Kind, Trace, Turns, is_least, quantile};
+use super::tally::{BLOCKS, Block, Figure, Tally};
+use super::trace::{Arrival, Kind, Trace, Turns, is_least, quantile};
 use crate::engine::calendar::{Calendar, Event};
 use crate::engine::server::Server;
 use crate::scenario::{self, Serving};
@@ -53,13 +55,6 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Figure of a run, with two standard errors, from the blocks of the run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Figure {
-    pub value: f64,
-    pub error: f64,
-}
-
 /// Results of a run, without its first third.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
@@ -75,6 +70,8 @@ pub struct Played {
     pub beyond: f64,
     /// Mean latency in nanoseconds.
     pub mean_ns: f64,
+    /// Explored requests by member of the pool.
+    pub drawn: Vec<Drawn>,
     /// Share of the requests whose last try failed.
     pub failed: f64,
     /// Median, 90th percentile and natural logarithm of the 99th percentile of the latency, in nanoseconds.
@@ -104,6 +101,8 @@ struct Job {
     began: u64,
     came: u64,
     key: Option<u64>,
+    /// Number of members that the request was drawn from and the member of its first try; `None` if it was not explored.
+    explored: Option<(u32, usize)>,
     /// Number of the request, from which its luck is drawn.
     number: u64,
     /// Members at which the request failed; empty on the first try.
@@ -124,6 +123,8 @@ struct Run<'a> {
     /// Member by slot, and slot by member.
     member_of: Vec<usize>,
     slots: Vec<Slot>,
+    /// Slot by member of the trace; `None` if the pool lacks that member.
+    traced: Vec<Option<Slot>>,
     servers: Vec<Server<'a>>,
     calendar: Calendar,
     jobs: Slab<Job>,
@@ -135,46 +136,6 @@ struct Run<'a> {
     /// Seed for the work of requests.
     luck: u64,
     tally: Tally,
-}
-
-/// Parts of a run that are counted separately, to estimate the random variation of figures.
-const BLOCKS: usize = 6;
-
-#[derive(Default)]
-struct Tally {
-    blocks: [Block; BLOCKS],
-    full: u64,
-    failed: u64,
-    beyond: u64,
-    hash: u64,
-    /// By third of the run: sum over arrivals of the requests then in flight.
-    thirds: [u64; 3],
-}
-
-#[derive(Default)]
-struct Block {
-    /// Picks by member of the pool.
-    picks: Vec<u64>,
-    met: u64,
-    least: u64,
-    in_turn: u64,
-    latencies: Vec<u64>,
-}
-
-impl Block {
-    fn count(&self) -> f64 {
-        self.picks.iter().sum::<u64>().max(1) as f64
-    }
-}
-
-impl Tally {
-    /// Mean over the blocks, with two standard errors.
-    fn figure(&self, of: impl Fn(&Block) -> f64) -> Figure {
-        let values = self.blocks.each_ref().map(of);
-        let value = values.iter().sum::<f64>() / BLOCKS as f64;
-        let variance = values.iter().map(|x| (x - value).powi(2)).sum::<f64>() / (BLOCKS - 1) as f64;
-        Figure { value, error: 2.0 * (variance / BLOCKS as f64).sqrt() }
-    }
 }
 
 /// Servers that follow these models.
@@ -233,6 +194,7 @@ impl<'a> Run<'a> {
         let slots: Vec<Slot> = system.members.iter().map(slot).collect();
         let mut member_of = vec![0; slots.iter().map(|slot| slot.index() + 1).max().unwrap_or(0)];
         slots.iter().enumerate().for_each(|(member, slot)| member_of[slot.index()] = member);
+        let traced = trace.members.iter().map(|m| pools[0].slot_of(m.id)).collect();
         let server = |(at, spec): (usize, &'a scenario::Server)| Server::new(spec, 0, at as u16, Work::Constant(0));
         Run {
             system,
@@ -253,9 +215,27 @@ impl<'a> Run<'a> {
             in_system: 0,
             tally: Tally {
                 blocks: std::array::from_fn(|_| Block { picks: vec![0; slots.len()], ..Block::default() }),
+                drawn: vec![Drawn::default(); slots.len()],
                 ..Tally::default()
             },
             slots,
+            traced,
+        }
+    }
+
+    /// Slot of a request that the algorithm does not pick for; `None` if it picks. Explored requests go to the member
+    /// that they were drawn to. If the pool has other members, they are drawn anew.
+    fn directed(&self, arrival: &Arrival) -> Option<Slot> {
+        match arrival.kind {
+            Kind::Given => *self.traced.get(arrival.endpoint)?,
+            Kind::Explored(_) if self.traced.len() == self.slots.len() && self.traced.iter().all(Option::is_some) => {
+                *self.traced.get(arrival.endpoint)?
+            }
+            Kind::Explored(_) => {
+                let luck = mix(self.luck ^ mix(self.made as u64));
+                self.slots.get((luck % self.slots.len().max(1) as u64) as usize).copied()
+            }
+            Kind::Picked | Kind::Again => None,
         }
     }
 
@@ -274,6 +254,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self) {
         let (index, _) = self.arrival(self.made);
         let arrival = self.system.trace.arrivals[index];
+        let directed = self.directed(&arrival);
         let (made, settled) = (self.made, self.requests / 3);
         let block = (made >= settled).then(|| (made - settled) * BLOCKS / (self.requests - settled));
         self.tally.thirds[(3 * self.made / self.requests).min(2)] += self.in_system as u64;
@@ -289,11 +270,16 @@ impl<'a> Run<'a> {
         };
         let worker = balancer * self.system.trace.workers as usize + arrival.worker as usize;
         let now = Instant(self.now);
-        let given = (arrival.kind == Kind::Given).then(|| self.slots.get(arrival.endpoint)).flatten();
         let picker = &mut self.balancers[worker];
-        let started = match given {
-            Some(&slot) => picker.start_at(slot, now),
-            None => picker.start(&Request { key: arrival.key, ..Request::default() }, now),
+        let request = Request { key: arrival.key, ..Request::default() };
+        let (started, explored) = match (directed, arrival.kind) {
+            // As in production, the algorithm picks if a drawn endpoint has no room.
+            (Some(slot), Kind::Explored(from)) => match picker.start_at(slot, now) {
+                Ok(ticket) => (Ok(ticket), Some(from)),
+                Err(_) => (picker.start(&request, now), None),
+            },
+            (Some(slot), _) => (picker.start_at(slot, now), None),
+            (None, _) => (picker.start(&request, now), None),
         };
         let Ok(ticket) = started else {
             self.tally.full += u64::from(block.is_some());
@@ -304,7 +290,7 @@ impl<'a> Run<'a> {
         };
         let member = self.member_of[ticket.slot().index()];
         self.tally.hash = mix(self.tally.hash ^ member as u64);
-        let in_turn = given.is_none() && self.turns.add(member);
+        let in_turn = directed.is_none() && self.turns.add(member);
         if let Some(block) = block {
             let counts = &mut self.tally.blocks[block];
             counts.met += u64::from(self.in_flight[member]);
@@ -323,6 +309,7 @@ impl<'a> Run<'a> {
             began: self.now,
             came: self.now,
             key: arrival.key,
+            explored: explored.map(|from| (from, member)),
             number,
             tried: Vec::new(),
             block,
@@ -406,6 +393,9 @@ impl<'a> Run<'a> {
         if let Some(block) = job.block {
             self.tally.blocks[block].latencies.push(first_byte - job.came);
             self.tally.failed += u64::from(failed);
+            if let Some((from, member)) = job.explored {
+                self.tally.drawn[member].add(from, first_byte - job.came, failed || !job.tried.is_empty());
+            }
         }
         if self.system.clients != Clients::Open {
             self.calendar.at(self.now, Event::Arrive);
@@ -428,7 +418,8 @@ impl<'a> Run<'a> {
     }
 
     fn played(self) -> Played {
-        let tally = self.tally;
+        let mut tally = self.tally;
+        let drawn = std::mem::take(&mut tally.drawn);
         let all: f64 = tally.blocks.iter().map(Block::count).sum();
         let [_, second, last] = tally.thirds.map(|sum| sum as f64 / (self.requests / 3) as f64);
         let mut latencies: Vec<u64> = tally.blocks.iter().flat_map(|of| &of.latencies).copied().collect();
@@ -447,6 +438,7 @@ impl<'a> Run<'a> {
             beyond: tally.beyond as f64 / all,
             mean_ns: latencies.iter().sum::<u64>() as f64 / ended,
             failed: tally.failed as f64 / ended,
+            drawn,
             median_ns: at(0.5),
             p90_ns: at(0.9),
             ln_p99: Figure { value: at(0.99).max(1.0).ln(), ..tally.figure(ln_p99) },
