@@ -52,6 +52,8 @@ struct Made {
     plan: Arc<Plan>,
     generation: u64,
     at: Instant,
+    /// The same time, milliseconds since 1970.
+    at_ms: u64,
     took: Duration,
     result: Result<Advised, String>,
 }
@@ -101,8 +103,7 @@ impl Made {
     fn shown(&self, now: Instant) -> Result<Advised, String> {
         let age = now.saturating_duration_since(self.at);
         let [took_ms, age_ms] = [self.took, age].map(|time| time.as_millis() as u64);
-        let at_ms = unix_ms(SystemTime::now()).saturating_sub(age_ms);
-        let computed = Some(Computed { at_ms, age_ms, took_ms, generation: self.generation });
+        let computed = Some(Computed { at_ms: self.at_ms, age_ms, took_ms, generation: self.generation });
         self.result.clone().map(|advised| Advised { computed, ..advised })
     }
 }
@@ -143,8 +144,9 @@ impl Drop for Computation {
     fn drop(&mut self) {
         let failed = || Err("the computation failed; the log has the reason".to_string());
         let result = self.result.take().unwrap_or_else(failed);
-        let (plan, generation, at) = (self.plan.clone(), self.generation, Instant::now());
-        let made = Made { plan, generation, at, took: at.saturating_duration_since(self.began), result };
+        let (at, at_ms) = (Instant::now(), unix_ms(SystemTime::now()));
+        let (plan, took) = (self.plan.clone(), at.saturating_duration_since(self.began));
+        let made = Made { plan, generation: self.generation, at, at_ms, took, result };
         *self.advising.lock() = State { computing_since_ms: None, made: Some(made) };
     }
 }
@@ -226,6 +228,7 @@ mod tests {
                 plan: plan.clone(),
                 generation: 0,
                 at: start,
+                at_ms: 0,
                 took: Duration::from_secs(took),
                 result: Ok(advised()),
             };
