@@ -25,7 +25,7 @@ MEASURED := --evenkeel $(BUILT)/dist/evenkeel $(LAB)
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory whatif-long loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,11 @@ docs: ## Writes the JSON Schemas for editors: target/docs/*.schema.json
 site: ## Builds the docs as a site with search, target/site, and checks its links; with the lab's pages if target/lab-report has them
 	@scripts/setup.sh site
 	@scripts/site.py
+
+whatif-long: ## Reads 10 million lines of an httplog through `evenkeel whatif` on one core: seconds of CPU and memory
+	cargo build --release -p evenkeel -p evenkeel-lab
+	$(MEASURE) whatif --lines $${LINES:-10000000} | \
+		taskset -c 0 /usr/bin/time -v $(BUILT)/release/evenkeel whatif - --balance leastconn
 
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture

@@ -1,10 +1,10 @@
-//! Explored picks beside the model. The endpoint of an explored request was drawn with a known probability, whatever the
-//! request is. So its latency, weighted by the inverse of the probability, shows how endpoints do for any request: also
-//! where the policy in force sends requests of another kind than the rest, which no model can see.
+//! Explored picks compared with the model. The endpoint of an explored request was drawn with a known probability, and
+//! does not depend on the request. So latencies, weighted by the inverse of the probability, show how an endpoint serves
+//! any request. A model cannot see that if the policy in force sends some endpoint requests of another kind.
 //!
-//! Both sides have the same meaning: the latency of a request that is drawn by itself, while the policy in force picks for
-//! the others. Means are self-normalised (Hájek). Their 90 % intervals are by the delta method over blocks of consecutive
-//! requests, since requests of the same moment find the same load; those of failures cover Wilson's interval, too.
+//! Both sides mean the same: the latency of a request that is drawn by itself, while the policy in force picks for all
+//! others. Means are self-normalised (Hájek). Their 90 % intervals are by the delta method over blocks of consecutive
+//! requests, since requests of the same moment find the same load. Intervals of failures also cover Wilson's interval.
 
 use crate::answer::{Answer, Range, WITHIN_90, range};
 use crate::doubt::Doubt;
@@ -18,8 +18,9 @@ use evenkeel_sim::replay::{Drawn, Trace, stateless};
 /// standard error of 10 %.
 pub const PICKS_MIN: usize = 100;
 
-/// Fewest explored requests of an endpoint that is compared by itself.
-pub const OF_ENDPOINT_MIN: f64 = 30.0;
+/// Fewest explored requests that are compared, such as those of an endpoint. Requests of unequal weight count as
+/// less: (sum of weights)² / (sum of their squares).
+pub const COMPARED_MIN: f64 = 30.0;
 
 /// Blocks of consecutive requests.
 const BLOCKS: usize = 20;
@@ -56,7 +57,7 @@ pub struct Beside {
 pub struct Explored {
     /// Explored requests in the part of the log that answers are from.
     pub picks: usize,
-    /// Uniform draws first, then endpoints with at least [`OF_ENDPOINT_MIN`], then policies whose picks do not depend on
+    /// Uniform draws first, then endpoints with at least [`COMPARED_MIN`], then policies whose picks do not depend on
     /// the state of the endpoints. Empty with fewer than [`PICKS_MIN`].
     pub rows: Vec<Beside>,
     /// Explored requests by member: of the log by block, and of the model by world with the system of the world.
@@ -100,13 +101,11 @@ impl Explored {
         }
         let members = trace.members.len();
         let uniform = explored.beside(Shares::Uniform, &vec![1.0; members]);
-        let enough = |at: &usize| explored.blocks.iter().map(|of| of[*at].count).sum::<f64>() >= OF_ENDPOINT_MIN;
         let of_endpoint = |at: usize| {
             let shares: Vec<f64> = (0..members).map(|other| f64::from(u8::from(other == at))).collect();
             explored.beside(Shares::Endpoint(traffic.names[at].clone()), &shares)
         };
-        let endpoints = (0..members).filter(enough).filter_map(of_endpoint);
-        explored.rows = uniform.into_iter().chain(endpoints).collect();
+        explored.rows = uniform.into_iter().chain((0..members).filter_map(of_endpoint)).collect();
         Some(explored)
     }
 
@@ -121,8 +120,8 @@ impl Explored {
             Shares::Uniform | Shares::Policy(_) => "in all".to_string(),
         };
         let text = format!(
-            "explored requests do not see what the model does: {of} {}: the policy in force may send requests there that differ from the \
-             rest, and the log has no field that shows it",
+            "explored requests differ from the model: {of} {}. The policy in force may send requests there that differ from the rest, \
+             and the log has no field that shows it",
             worst.figures()
         );
         let help = "give a log under a policy that does not look at the request, such as random, or the log of one kind of requests at \
@@ -148,15 +147,13 @@ impl Explored {
         self.rows.push(beside);
     }
 
-    /// Comparison of requests that are drawn by these shares. `None` if no explored request has a share.
+    /// Comparison of requests that are drawn by these shares. `None` with fewer than [`COMPARED_MIN`], and if a world has
+    /// none.
     fn beside(&self, of: Shares, shares: &[f64]) -> Option<Beside> {
         let explored = of_log(&self.blocks, shares)?;
-        let by_world =
-            self.worlds.iter().filter_map(|(system, drawn)| Some((*system, Sums::of(drawn, shares).means()?)));
-        let (systems, means): (Vec<usize>, Vec<[f64; 2]>) = by_world.unzip();
-        if means.is_empty() {
-            return None;
-        }
+        let systems: Vec<usize> = self.worlds.iter().map(|(system, _)| *system).collect();
+        let means = self.worlds.iter().map(|(_, drawn)| Sums::of(drawn, shares).means());
+        let means: Vec<[f64; 2]> = means.collect::<Option<_>>()?;
         let by_system = |at: usize| range(&means.iter().map(|of| of[at]).collect::<Vec<_>>(), &systems);
         Some(Beside { of, explored, model: Estimate { latency_ns: by_system(0), failed: by_system(1) } })
     }
@@ -215,7 +212,7 @@ impl Sums {
     }
 }
 
-/// Estimate from the blocks of the log.
+/// Estimate from the blocks of the log. `None` with fewer than [`COMPARED_MIN`] requests.
 fn of_log(blocks: &[Vec<Drawn>], shares: &[f64]) -> Option<Estimate> {
     let blocks: Vec<Sums> = blocks.iter().map(|of| Sums::of(of, shares)).collect();
     let total = blocks.iter().fold(Sums::default(), |sum, of| Sums {
@@ -224,16 +221,16 @@ fn of_log(blocks: &[Vec<Drawn>], shares: &[f64]) -> Option<Estimate> {
         latency_ns: sum.latency_ns + of.latency_ns,
         failed: sum.failed + of.failed,
     });
-    let [latency_ns, failed] = total.means()?;
+    let count = total.weight.powi(2) / total.squares;
+    let [latency_ns, failed] = total.means().filter(|_| count >= COMPARED_MIN)?;
     // The error of a ratio of sums is that of the sum of residuals, by block.
     let half = |mean: f64, of: fn(&Sums) -> f64| {
         let squares: f64 = blocks.iter().map(|block| (of(block) - mean * block.weight).powi(2)).sum();
-        let count = blocks.len() as f64;
-        T_WITHIN_90 * (count / (count - 1.0) * squares).sqrt() / total.weight
+        let length = blocks.len() as f64;
+        T_WITHIN_90 * (length / (length - 1.0) * squares).sqrt() / total.weight
     };
     let around = |mean: f64, half: f64| Range { low: mean - half, middle: mean, high: mean + half };
-    let (by_blocks, wilson) =
-        (around(failed, half(failed, |of| of.failed)), wilson(failed, total.weight.powi(2) / total.squares));
+    let (by_blocks, wilson) = (around(failed, half(failed, |of| of.failed)), wilson(failed, count));
     Some(Estimate {
         latency_ns: around(latency_ns, half(latency_ns, |of| of.latency_ns)),
         failed: Range {
