@@ -52,7 +52,7 @@ struct Made {
     plan: Arc<Plan>,
     generation: u64,
     at: Instant,
-    /// The same time, milliseconds since 1970.
+    /// In milliseconds since 1970.
     at_ms: u64,
     took: Duration,
     result: Result<Advised, String>,

@@ -63,7 +63,7 @@ pub struct Findings {
     /// Explored picks beside the model; `None` if the log has none.
     pub explored: Option<Explored>,
     pub answers: Vec<Answer>,
-    /// Plane of the questions; `None` for that of the log.
+    /// Plane of the questions; `None` for the same as in the log.
     pub plane: Option<&'static PlaneCost>,
     pub verdict: Option<Verdict>,
 }

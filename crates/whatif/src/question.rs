@@ -23,7 +23,7 @@ pub struct Conditions {
     pub queue: Option<u32>,
     /// Percentile of the latencies, 0 to 1, after which a second copy is sent; `None` for none.
     pub hedge: Option<f64>,
-    /// Plane that balances; `None` for that of the log.
+    /// Plane that balances; `None` for the same as in the log.
     pub plane: Option<&'static PlaneCost>,
 }
 

@@ -58,7 +58,7 @@ pub fn text(found: &Findings) -> String {
     out
 }
 
-/// Measured processor time of a plane beside that of a proxy.
+/// Measured processor times of a plane and a proxy.
 fn costs(plane: &PlaneCost) -> String {
     let us = |plane: &PlaneCost| plane.apart_ns as f64 / 1e3;
     let own = format!("plane {}: {} us of processor time a request and connection, as measured", plane.name, us(plane));

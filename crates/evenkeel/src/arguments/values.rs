@@ -35,7 +35,6 @@ pub fn percentile(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write a percentile, p50 to p99.9, such as p95".into())
 }
 
-/// A plane by its name.
 pub fn plane(text: &str) -> Result<&'static PlaneCost, String> {
     planes::find(text).ok_or_else(|| format!("no such plane; there are {}", planes::NAMES.join(", ")))
 }

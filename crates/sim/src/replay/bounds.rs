@@ -4,7 +4,6 @@
 use super::fit::Way;
 use crate::scenario::Serving;
 
-/// A bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Each request goes where it is expected to be done first.

@@ -97,11 +97,9 @@ struct Job {
     block: Option<usize>,
 }
 
-/// A request that waits until an endpoint has room.
 #[derive(Clone, Copy)]
 struct Waiting {
     number: u64,
-    /// Index in the trace.
     index: usize,
     worker: usize,
     came: u64,
@@ -291,7 +289,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Requests that may wait.
     fn room(&self) -> usize {
         if self.course.bound == Some(Bound::Queue) { usize::MAX } else { self.course.queue as usize }
     }

@@ -293,11 +293,10 @@ pub(super) fn response_fields(levels: &[&[Directive]], scope: &Scope, set: &mut 
     }
 }
 
-/// What `expires` makes of two fields of responses.
+/// Values of two fields of responses.
 struct Expiry {
-    /// Value of Cache-Control.
     lasts: String,
-    /// Value of Expires, if it is the same at any time.
+    /// For Expires, if it is the same at any time.
     ends: Option<&'static str>,
 }
 
