@@ -252,3 +252,28 @@ fn the_order_is_that_of_effect_and_the_text_has_the_patches() {
     let json = evenkeel_advise::json::json("evenkeel.toml", &all);
     assert_eq!((&json["config"], &json["advice"][0]["verdict"]), (&"evenkeel.toml".into(), &"danger".into()));
 }
+
+#[test]
+fn a_route_that_no_section_has_is_written_out() {
+    let pools = "[pool.web]\nendpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]\n";
+    let only = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\n{pools}");
+    let of_listener = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\npool = \"web\"\n\n{pools}");
+    for (text, name) in [(&only, "default"), (&of_listener, "web")] {
+        let of = OfRoute { requests: 1000, gets: 900, repeated: 700, bytes_out: 1_000_000, text_bytes: 600_000 };
+        let routes = HashMap::from([(name.to_string(), of)]);
+        let traffic = Some(Traffic { routes, ..Traffic::default() });
+        let advice = Asked { traffic, ..asked(text, "cache") }.advice().remove(0);
+        let patch = advice.patch.as_ref().unwrap_or_else(|| panic!("{advice:?}"));
+        let plan = read(&patch.text).unwrap_or_else(|e| panic!("{e}"));
+        let caching = plan.routes.iter().find(|route| route.filters.cache.is_some()).expect("it is set");
+        assert!(*caching.name != *name || plan.routes.len() == 1, "{}", patch.diff);
+    }
+}
+
+#[test]
+fn a_claim_by_assumptions_spans_the_scenes() {
+    let advice = asked(&http("balance = \"round_robin\""), "algorithm").advice().remove(0);
+    let [low, middle, high] = advice.effect.as_ref().expect("it was simulated").change;
+    // Scenes at half the capacity gain less than scenes near it, by much more than the spread of seeds.
+    assert!(low < middle - 0.05 && high > middle + 0.05 && high < 0.0, "{low} {middle} {high}");
+}

@@ -1,6 +1,6 @@
 //! Compression of routes whose responses are texts.
 
-use super::routes::{each, position};
+use super::routes::{each, patch, position};
 use crate::advice::{Advice, Verdict};
 use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
@@ -11,6 +11,9 @@ const KIND: &str = "compression";
 /// Part of the bytes of a text that compression saves, at least: scripts and JSON shrink to a third or less.
 const SAVED: f64 = 0.6;
 
+/// Part that it saves at most: lists of records in JSON shrink to a tenth or less.
+const SAVED_MOST: f64 = 0.95;
+
 /// Share of bytes that compression has to save to be worth its processor time.
 const WORTH: f64 = 0.1;
 
@@ -19,7 +22,7 @@ pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
 }
 
 fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
-    let (at, route) = position(inputs, name)?;
+    let (place, route) = position(inputs, name)?;
     if route.filters.compress.is_some() {
         return None;
     }
@@ -35,15 +38,14 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     }
     let says = "set compress = true if the endpoints do not compress their responses";
     let mut advice = Advice::new(KIND, subject, Verdict::Depends, says);
-    let at_least = format!("if texts shrink by {:.0} %", SAVED * 100.0);
-    advice.effect = Some(Effect { figure: Figure::Bytes, change: [-share; 3], at: at_least });
+    let at = format!("if texts shrink by {:.0} to {:.0} %", SAVED * 100.0, SAVED_MOST * 100.0);
+    let most = share / SAVED * SAVED_MOST;
+    let change = [-most, -(share + most) / 2.0, -share];
+    advice.effect = Some(Effect { figure: Figure::Bytes, change, at });
     advice.evidence.push(evidence);
     advice.evidence.push("the log has neither content types nor codings, and compression takes processor time".into());
-    match at
-        .ok_or("the route is written elsewhere: add compress = true".to_string())
-        .and_then(|at| inputs.patch(at, "compress", "true"))
-    {
-        Ok((patch, _)) => advice.patch = Some(patch),
+    match patch(inputs, &place, route, "compress", "true") {
+        Ok(patch) => advice.patch = Some(patch),
         Err(why) => advice.evidence.push(why),
     }
     advice.repeat = Some(inputs.repeat(KIND));
