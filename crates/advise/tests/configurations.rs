@@ -195,6 +195,8 @@ fn routes_gain_by_what_the_log_shows() {
         let advice = Asked { traffic: traffic(of.clone()), ..asked(&text, kind) }.advice().remove(0);
         assert_eq!(advice.verdict, Verdict::Depends, "{advice:?}");
         assert!(advice.patch.as_ref().is_some_and(|patch| patch.diff.contains(key)), "{advice:?}");
+        let has_price = advice.evidence.iter().any(|line| line.contains("7 us of processor time"));
+        assert_eq!(has_price, kind == "compression", "600 bytes of text a request, at 11 ns: {advice:?}");
         let none = OfRoute { repeated: 0, text_bytes: 0, ..of.clone() };
         let advice = Asked { traffic: traffic(none), ..asked(&text, kind) }.advice().remove(0);
         assert_eq!(advice.verdict, Verdict::Leave);
