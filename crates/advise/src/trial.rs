@@ -61,6 +61,9 @@ pub const USUAL: [Scene; 6] = [
     scene(0.85, Spread::Heavy),
 ];
 
+/// An endpoint that answers with errors.
+pub const ERRORS: Scene = Scene { load: 0.7, spread: Spread::Exponential, event: Event::Errors };
+
 const fn scene(load: f64, spread: Spread) -> Scene {
     Scene { load, spread, event: Event::None }
 }

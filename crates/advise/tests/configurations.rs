@@ -279,3 +279,20 @@ fn a_claim_by_assumptions_spans_the_scenes() {
     // Scenes at half the capacity gain less than scenes near it, by much more than the spread of seeds.
     assert!(low < middle - 0.05 && high > middle + 0.05 && high < 0.0, "{low} {middle} {high}");
 }
+
+#[test]
+fn an_algorithm_that_prefers_a_failing_endpoint_is_not_advised_without_ejection() {
+    let pool = "balance = \"round_robin\"\nretry = { attempts = 0 }\n";
+    let without = asked(&http(&format!("{pool}outlier = \"off\"")), "algorithm").advice().remove(0);
+    assert_eq!((without.verdict, without.patch.is_some()), (Verdict::Leave, false), "{without:?}");
+    assert!(without.says.contains("nothing ejects it"), "{without:?}");
+    assert_eq!(asked(&http(pool), "algorithm").advice().remove(0).verdict, Verdict::Change);
+}
+
+#[test]
+fn sessions_get_no_algorithm_that_needs_latencies() {
+    let advice = asked(TCP, "algorithm").advice().remove(0);
+    assert!(!advice.says.contains("peak_ewma"), "{advice:?}");
+    assert!(advice.evidence.iter().all(|line| !line.starts_with("peak_ewma")), "{advice:?}");
+    assert!(advice.evidence.iter().any(|line| line.starts_with("leastconn")), "{advice:?}");
+}

@@ -33,7 +33,7 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     // A log does not show Cache-Control, so whether responses may be stored is up to the application.
     let says = "set cache = true if responses state how long they are fresh (Cache-Control)";
     let mut advice = Advice::new(KIND, subject, Verdict::Depends, says);
-    let at = format!("the most if each response is fresh for {FRESH_S} s");
+    let at = format!("of the route; the most if each response is fresh for {FRESH_S} s");
     advice.effect = Some(Effect { figure: Figure::Requests, change: [-share, -share, 0.0], at });
     advice.evidence.push(evidence);
     advice.evidence.push(

@@ -43,7 +43,7 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     let says =
         "set compress = true if the endpoints do not compress their responses, and bytes cost more than processor time";
     let mut advice = Advice::new(KIND, subject, Verdict::Depends, says);
-    let at = format!("if texts shrink by {:.0} to {:.0} %", SAVED * 100.0, SAVED_MOST * 100.0);
+    let at = format!("of the route, if texts shrink by {:.0} to {:.0} %", SAVED * 100.0, SAVED_MOST * 100.0);
     let most = share / SAVED * SAVED_MOST;
     let change = [-most, -(share + most) / 2.0, -share];
     advice.effect = Some(Effect { figure: Figure::Bytes, change, at });

@@ -36,7 +36,8 @@ admin listener. Each change that it proposes is applied alone, and `evenkeel che
 configurations run in turn, under the same requests in each round.
 
 A change is better or worse if the 90 % interval of the median over rounds says so, and the median differs by more than 5 %. A claim holds \
-if the measured interval overlaps the claimed interval, widened by two points. A claim about failures is compared over all rounds. Claims \
+if the measured interval overlaps the claimed interval, widened by two points. A failed request counts as a wait of ten seconds. Claims about requests and bytes \
+are of a route, and measured over all routes. A claim about failures is compared over all rounds. Claims \
 about conditions that a case does not have are not compared. Advice to leave something is listed, but not tested.",
     args: |command| Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
