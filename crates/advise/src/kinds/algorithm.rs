@@ -9,6 +9,7 @@ use crate::inputs::Inputs;
 use crate::trial::{self, Comparison, Scene, USUAL, Values};
 use evenkeel_balance::Algorithm;
 use evenkeel_config::plan::Pool;
+use std::sync::Arc;
 
 pub(super) const KIND: &str = "algorithm";
 
@@ -31,7 +32,7 @@ struct Tried {
     value: &'static str,
     patched: Result<crate::diff::Patch, String>,
     label: String,
-    changed: Pool,
+    changed: Arc<Pool>,
     comparison: Comparison,
 }
 

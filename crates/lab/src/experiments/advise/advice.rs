@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// Advice with a patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     pub kind: String,
@@ -22,7 +21,6 @@ pub struct Effect {
     pub low: f64,
     pub middle: f64,
     pub high: f64,
-    /// Conditions of the claim.
     pub at: String,
 }
 

@@ -23,7 +23,6 @@ pub struct Case {
     pub quick: bool,
 }
 
-/// Endpoint of a case.
 pub struct Server {
     /// Number of requests that it serves at a time.
     pub places: usize,
@@ -49,11 +48,9 @@ pub enum Failure {
     Refuses,
 }
 
-/// Requests of a kind.
 pub struct Stream {
-    /// Share of all requests.
     pub share: f64,
-    /// Number of the listener.
+    /// Counts from 0, in the order of `{l0}`.
     pub listener: usize,
     pub method: &'static str,
     pub host: &'static str,
@@ -61,7 +58,7 @@ pub struct Stream {
     pub path: &'static str,
     /// Count of different numbers in paths; 0 for a new number in each request.
     pub paths: usize,
-    /// Bytes of a response.
+    /// Body of a response, in bytes.
     pub size: usize,
     /// Mean work of a request, in milliseconds.
     pub work_ms: f64,

@@ -18,7 +18,6 @@ const HELD: Claim = Claim::ours("Claimed effects hold within their intervals in 
 pub struct Advised {
     pub case: &'static Case,
     pub changes: Vec<Advice>,
-    /// Advice without a change.
     pub others: Vec<String>,
     /// Runs of the original, then of each change.
     pub runs: Vec<Vec<Run>>,
@@ -39,7 +38,6 @@ impl Advised {
     }
 }
 
-/// Results of all cases.
 pub struct Measured {
     pub cases: Vec<Advised>,
 }

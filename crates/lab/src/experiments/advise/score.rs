@@ -17,7 +17,6 @@ const FAILED_MIN: f64 = 0.002;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Better,
-    /// Not distinguishable.
     Same,
     Worse,
 }
@@ -41,7 +40,6 @@ impl Verdict {
     }
 }
 
-/// Outcome of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claimed {
     /// The measured interval and the claimed interval overlap.

@@ -31,7 +31,6 @@ pub struct Setting {
     pub text: String,
 }
 
-/// Figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
     pub clients: Figures,

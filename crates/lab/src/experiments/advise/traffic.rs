@@ -35,7 +35,6 @@ const SIGMA: f64 = 1.2;
 struct Request {
     at: Duration,
     stream: usize,
-    /// Number in its path.
     number: usize,
     work_us: u64,
     client: usize,
@@ -92,7 +91,6 @@ fn work(rng: &mut Rng, mean: f64, heavy: bool) -> f64 {
     }
 }
 
-/// Running clients.
 pub struct Clients(JoinHandle<Result<Figures>>);
 
 impl Clients {
