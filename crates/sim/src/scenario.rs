@@ -131,6 +131,14 @@ pub enum Capacity {
         /// Mean time between draws, in nanoseconds.
         mean_ns: u64,
     },
+    /// Another program on the machine, which works at times: each of its threads gets as much of the cores as a request.
+    Neighbour {
+        /// Threads that want to run while it works.
+        threads: u32,
+        /// Mean time for which it works, and for which it does not, in nanoseconds; both are exponential.
+        busy_ns: u64,
+        idle_ns: u64,
+    },
     /// Stalls at intervals (garbage collection, a CPU quota), during which all work is slowed by a factor.
     Stalls {
         /// Time from the end of a stall to the start of the next.
@@ -196,6 +204,8 @@ pub struct Balancing {
     /// Maximum requests that wait when every server is at its limit, and their timeout in nanoseconds.
     pub queue: (u32, u64),
     pub retry: Option<retry::Settings>,
+    /// Share of requests whose server is drawn uniformly instead of picked; 0 for none.
+    pub explore: f64,
     /// Timeout of an attempt in nanoseconds; `u64::MAX` for none.
     pub timeout_ns: u64,
 }
@@ -314,6 +324,7 @@ impl Default for Balancing {
             check_every_ns: 0,
             queue: (0, 0),
             retry: None,
+            explore: 0.0,
             timeout_ns: u64::MAX,
         }
     }

@@ -107,6 +107,20 @@ fn a_log_has_the_time_in_the_queue_and_the_balancer() {
 }
 
 #[test]
+fn a_log_has_the_number_of_servers_that_an_explored_request_was_drawn_from() {
+    let explored = Balancing { explore: 0.1, ..Balancing::default() };
+    let (_, log) = logged(&scenario(servers(4), explored, 200.0), "first");
+    let drawn: Vec<&Logged> = log.iter().filter(|request| request.drawn_from > 0).collect();
+    // Binomial: 500 with a standard deviation of 21.2; five of them.
+    assert!((394..=606).contains(&drawn.len()), "{}", drawn.len());
+    assert!(drawn.iter().all(|request| request.drawn_from == 4));
+    for at in 0..4 {
+        let count = drawn.iter().filter(|request| request.tries[0].server == at).count();
+        assert!(count * 6 > drawn.len(), "{at}: {count}");
+    }
+}
+
+#[test]
 fn a_log_may_be_of_a_service_that_others_call() {
     let mut front = scenario(servers(1), Balancing::default(), 50.0);
     let mut shop = front.services[0].clone();

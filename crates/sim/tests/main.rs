@@ -10,5 +10,6 @@ mod files;
 mod logged;
 mod planes;
 mod probes;
+mod replayed;
 mod shadows;
 mod theory;

@@ -1,6 +1,7 @@
 //! Findings for machines; docs/guide/what-if.md shows the text.
 
 use crate::answer::{Figures, Range, Time};
+use crate::explored::{Beside, Estimate, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
 use serde_json::{Map, Value, json};
 
@@ -24,7 +25,8 @@ pub fn json(found: &Findings) -> Value {
         json!({ "compared": compared.collect::<Vec<_>>(), "systems": systems.collect::<Vec<_>>(), "memory": [model.memory.within, model.memory.across, model.memory.error] })
     });
     let answers = found.answers.iter().map(|answer| {
-        let mut value = json!({ "question": answer.label, "refused": answer.figures.as_ref().err() });
+        let mut value =
+            json!({ "question": answer.label, "bound": answer.is_bound, "refused": answer.figures.as_ref().err() });
         if let (Ok(figures), Some(object)) = (&answer.figures, value.as_object_mut()) {
             object.extend(of_figures(figures, &found.names));
         }
@@ -39,9 +41,31 @@ pub fn json(found: &Findings) -> Value {
         "refused": found.doubts.iter().map(doubt).collect::<Vec<_>>(),
         "logged": logged,
         "validation": validation,
+        "explored": found.explored.as_ref().map(explored),
         "answers": answers.collect::<Vec<_>>(),
         "verdict": verdict,
     })
+}
+
+/// Explored picks with their comparisons: of all, by endpoint, and as policies would share them.
+fn explored(of: &Explored) -> Value {
+    let (mut uniform, mut endpoints, mut policies) = (Value::Null, Map::new(), Map::new());
+    for row in &of.rows {
+        match &row.of {
+            Shares::Uniform => uniform = of_explored(row),
+            Shares::Endpoint(name) => drop(endpoints.insert(name.clone(), of_explored(row))),
+            Shares::Policy(label) => drop(policies.insert(label.clone(), of_explored(row))),
+        }
+    }
+    json!({ "picks": of.picks, "picks_min": PICKS_MIN, "uniform": uniform, "endpoints": endpoints, "policies": policies })
+}
+
+fn of_explored(of: &Beside) -> Value {
+    let estimate = |of: &Estimate| {
+        let Range { low, middle, high } = of.latency_ns;
+        json!({ "mean_ms": [ms(low), ms(middle), ms(high)], "failed": [of.failed.low, of.failed.middle, of.failed.high] })
+    };
+    json!({ "agrees": of.agrees(), "log": estimate(&of.explored), "model": estimate(&of.model) })
 }
 
 fn ms(ns: f64) -> f64 {

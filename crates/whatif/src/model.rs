@@ -79,10 +79,11 @@ impl Measured {
     pub fn of(trace: &Trace) -> Measured {
         let times: Vec<u64> = trace.requests().map(|a| a.latency_ns).collect();
         let picks = trace.requests().count().max(1) as f64;
+        let [least, in_turn] = trace.picks();
         Measured {
             shares: trace.shares(),
-            least: trace.requests().filter(|a| a.is_least).count() as f64 / picks,
-            in_turn: trace.requests().filter(|a| a.is_in_turn).count() as f64 / picks,
+            least,
+            in_turn,
             met: trace.requests().map(|a| f64::from(a.found)).sum::<f64>() / picks,
             times_ns: [0.5, 0.9, 0.99].map(|part| quantile(times.clone(), part)),
         }

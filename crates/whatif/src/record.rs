@@ -38,6 +38,8 @@ pub struct Row {
     pub more: Vec<Tried>,
     /// Hash of the client's address.
     pub client: Option<u64>,
+    /// Number of endpoints from which the first was drawn uniformly; 0 if it was not explored.
+    pub drawn_from: u32,
     /// Requests that the balancer counted in flight as the line was written: at the endpoint, and in the pool.
     pub counted: Option<[u32; 2]>,
 }
@@ -174,6 +176,7 @@ fn one(request: &Request<'_>, place: Place, pool: u32, names: &mut Names) -> Res
         first,
         more,
         client: request.client.map(stable_hash),
+        drawn_from: request.chance.map_or(0, |chance| (1.0 / chance).round() as u32),
         counted: request.counts.map(|counts| [counts.endpoint, counts.pool]),
     })
 }

@@ -2,6 +2,7 @@
 //! refusals.
 
 use crate::answer::{Answer, BEYOND_MAX, Figures};
+use crate::explored::{Beside, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
 use crate::model::Model;
 use evenkeel_draw::axis::Axis;
@@ -27,9 +28,15 @@ pub fn page(found: &Findings) -> String {
     }
     parts.push(over_time(found));
     if let Some(model) = &found.model {
-        parts.push(html::heading(&format!("Changes from {}", model.policy.label)));
-        parts.push(changes(&found.answers));
-        parts.push(html::table(&figures(found)));
+        if found.doubts.is_empty() {
+            parts.push(html::heading(&format!("Changes from {}", model.policy.label)));
+            parts.push(changes(&found.answers));
+            parts.push(html::table(&figures(found)));
+        }
+        if let Some(of) = &found.explored {
+            parts.push(html::heading("Explored picks"));
+            parts.push(explored(of));
+        }
         parts.push(html::heading("Validation"));
         parts.push(html::paragraph(
             "The model was fitted to the first 60 % of the log, and run on the arrivals of the rest.",
@@ -98,6 +105,28 @@ fn figures(found: &Findings) -> Vec<Vec<String>> {
         rows.push(row);
     }
     rows
+}
+
+fn explored(of: &Explored) -> String {
+    if of.rows.is_empty() {
+        return html::paragraph(&format!("{} are too few to check the model by ({PICKS_MIN}).", of.picks));
+    }
+    let about = format!(
+        "Means of the {} requests whose endpoint was drawn, with 90 % intervals, beside those of the model: of all, by endpoint, and as \
+         policies would share them.",
+        of.picks
+    );
+    let mut rows = vec![["", "log and model", ""].map(str::to_string).to_vec()];
+    let row = |of: &Beside| {
+        let name = match &of.of {
+            Shares::Uniform => "all",
+            Shares::Endpoint(name) | Shares::Policy(name) => name,
+        };
+        let agrees = if of.agrees() { "agree" } else { "disagree" };
+        vec![name.to_string(), of.figures(), agrees.to_string()]
+    };
+    rows.extend(of.rows.iter().map(row));
+    html::paragraph(&about) + &html::table(&rows)
 }
 
 fn validation(model: &Model) -> Vec<Vec<String>> {

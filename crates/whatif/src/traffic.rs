@@ -127,7 +127,11 @@ fn seen(rows: &[Row], member: &[Option<usize>], workers: u32, unit_ns: u32) -> V
                 worker,
                 key: row.client,
                 endpoint: member[tried.endpoint as usize],
-                kind: if try_ == 0 { Kind::Picked } else { Kind::Again },
+                kind: match (try_, row.drawn_from) {
+                    (0, 0) => Kind::Picked,
+                    (0, from) => Kind::Explored(from),
+                    _ => Kind::Again,
+                },
                 held_ns,
                 latency_ns: if try_ == 0 { row.took().saturating_add_signed(off).max(1) } else { held_ns },
                 failed: tried.failed,

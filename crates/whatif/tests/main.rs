@@ -1,5 +1,9 @@
 //! Answers to logs of simulated systems, whose truth is run, and refusals of logs that were spoilt.
 
+mod conditions;
+mod explored;
+mod shadow;
+
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
 use evenkeel_sim::engine::simulate_logged;
@@ -24,12 +28,17 @@ fn policy(name: &str) -> Policy {
     Policy::named(name).expect("it is registered")
 }
 
-/// A line of evenkeel's JSON, in microseconds.
-fn line(arrived_ns: u64, total_ns: u64, server: u32) -> String {
+/// A line of evenkeel's JSON, in microseconds. `drawn_from`: number of endpoints that an explored request was drawn from,
+/// or 0.
+fn line(arrived_ns: u64, total_ns: u64, server: u32, client: u32, drawn_from: u32) -> String {
+    let explored = match drawn_from {
+        0 => String::new(),
+        from => format!(",\"probability\":{}", 1.0 / f64::from(from)),
+    };
     let (second, micro) = (arrived_ns / 1_000_000_000, arrived_ns / 1_000 % 1_000_000);
     format!(
-        "{{\"ts\":\"2026-11-30T10:{:02}:{:02}.{micro:06}Z\",\"pool\":\"web\",\"endpoint\":\"10.0.0.{server}:80\",\"tries\":1,\"status\":200,\
-         \"t_queue\":0.000,\"t_ttfb\":{ms:.3},\"t_total\":{ms:.3},\"term\":\"--\"}}",
+        "{{\"ts\":\"2026-11-30T10:{:02}:{:02}.{micro:06}Z\",\"client\":\"192.0.2.{client}\",\"pool\":\"web\",\"endpoint\":\"10.0.0.{server}:80\",\"tries\":1,\"status\":200,\
+         \"t_queue\":0.000,\"t_ttfb\":{ms:.3},\"t_total\":{ms:.3},\"term\":\"--\"{explored}}}",
         second / 60,
         second % 60,
         ms = total_ns as f64 / 1e6
@@ -41,7 +50,7 @@ fn lines(scenario: &Scenario, name: &str) -> Vec<(u64, String)> {
     let (_, log) = simulate_logged(scenario, &policy(name), 0, 7);
     let ended = log.iter().filter_map(|one| {
         let total = one.total_ns()?;
-        Some((one.arrived_ns + total, line(one.arrived_ns, total, one.tries.first()?.server)))
+        Some((one.arrived_ns + total, line(one.arrived_ns, total, one.tries.first()?.server, 1, one.drawn_from)))
     });
     let mut lines: Vec<(u64, String)> = ended.collect();
     lines.sort();
@@ -49,6 +58,14 @@ fn lines(scenario: &Scenario, name: &str) -> Vec<(u64, String)> {
 }
 
 fn findings(lines: impl Iterator<Item = String>, in_force: Option<&str>) -> Findings {
+    found(lines, in_force.and_then(|name| Candidate::of(&policy(name))))
+}
+
+fn found(lines: impl Iterator<Item = String>, in_force: Option<Candidate>) -> Findings {
+    found_under(lines, in_force, &Conditions::default())
+}
+
+fn found_under(lines: impl Iterator<Item = String>, in_force: Option<Candidate>, conditions: &Conditions) -> Findings {
     let text: Vec<String> = lines.collect();
     let reader = std::io::Cursor::new(text.join("\n").into_bytes());
     let logs = Logs::open(vec![Source::Reader(Box::new(reader), "test".to_string())], None, None).expect("a format");
@@ -58,9 +75,9 @@ fn findings(lines: impl Iterator<Item = String>, in_force: Option<&str>) -> Find
         members: None,
         workers: 1,
         answers_probes: false,
-        in_force: in_force.and_then(|name| Candidate::of(&policy(name))),
+        in_force,
         policies: Vec::new(),
-        conditions: &|_| Ok(Conditions::default()),
+        conditions: &|_| Ok(conditions.clone()),
         worlds: 12,
         seed: 1,
         threads: 2,

@@ -2,9 +2,10 @@
 
 use crate::arguments::asking::At;
 use crate::arguments::values::{
-    Policies, admin_address, algorithm_names, factor, kinds_of_advice, policies, rate, time,
+    Policies, admin_address, algorithm_names, factor, kinds_of_advice, percentile, plane, policies, rate, time,
 };
 use clap::Args;
+use evenkeel_sim::planes::PlaneCost;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -175,6 +176,18 @@ pub struct Whatif {
     /// Try them with at most this many tries after the first [default: as in the log]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub retries: Option<u32>,
+
+    /// Try them with at most this many requests at each endpoint; the rest waits in a queue
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub queue: Option<u32>,
+
+    /// Try them with a second copy of requests that take longer than this percentile, for 5 % of them
+    #[arg(long, value_name = "P50..P99", value_parser = percentile)]
+    pub hedge: Option<f64>,
+
+    /// Try them on this plane, if each request has a connection of its own: ebpf, nftables, http or tcp
+    #[arg(long, value_name = "PLANE", value_parser = plane)]
+    pub plane: Option<&'static PlaneCost>,
 
     /// Endpoints answer probes of their load, as prequal wants [default: by load_reports in --from]
     #[arg(long)]

@@ -28,7 +28,7 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     pub fn new(number: u32, index: u16, service: &Service, policy: &Policy, seed: u64) -> Dispatcher {
         let own = mix(seed ^ mix(u64::from(number) + 1));
-        let Balancing { workers, lag_ns, control, queue, retry, .. } = &service.balancing;
+        let Balancing { workers, lag_ns, control, queue, retry, explore, .. } = &service.balancing;
         let mut pool = Pool::new(*workers);
         pool.configure(*control, Instant(0));
         pool.queue().set_max(queue.0);
@@ -52,7 +52,7 @@ impl Dispatcher {
             let balancer = |worker| {
                 let seat = Seat { worker, workers: *workers };
                 let balancer = dispatcher.pool.balancer(algorithm, params, seat, mix(own ^ 1));
-                balancer.expect("parameters were checked when the scenario was read")
+                balancer.expect("parameters were checked when the scenario was read").exploring(*explore, mix(own ^ 1))
             };
             dispatcher.balancers = (0..*workers).map(balancer).collect();
         }

@@ -18,6 +18,8 @@ pub struct Logged {
     pub worker: u32,
     /// Work that the request requires of its server, in nanoseconds; of several steps the sum. 0 without a server.
     pub work_ns: u64,
+    /// Number of servers from which the first was drawn uniformly; 0 if the policy picked it.
+    pub drawn_from: u32,
     /// Tries in order. Empty if no server could be picked.
     pub tries: Vec<LoggedTry>,
     /// Failure that the caller saw; `None` for a successful or an open request.
@@ -77,6 +79,7 @@ impl Log {
                 balancer: job.dispatcher,
                 worker: job.worker,
                 work_ns: 0,
+                drawn_from: 0,
                 tries: Vec::new(),
                 failure: None,
             });
@@ -92,6 +95,13 @@ impl Log {
         if let Some(logged) = self.of(index) {
             logged.work_ns = 0;
             logged.tries.push(LoggedTry { server, began_ns: now, took_ns: None, failure: None });
+        }
+    }
+
+    /// Logs that the server of the current try, the first, was drawn from so many.
+    pub fn drawn(&mut self, index: u32, from: u32) {
+        if let Some(logged) = self.of(index) {
+            logged.drawn_from = from;
         }
     }
 

@@ -107,10 +107,13 @@ impl World<'_> {
         let balancer = &mut dispatcher.balancers[worker as usize];
         match balancer.start(&Request { key, tried: job.tried(), beyond: job.is_beyond() }, Instant(self.now)) {
             Ok(ticket) => {
-                let slot = ticket.slot();
+                let (slot, drawn_from) = (ticket.slot(), balancer.drawn_from());
                 job.ticket = Some(ticket);
                 let server = self.groups[service].first + dispatcher.server_at[slot.index()];
                 self.go(index, server);
+                if let Some(log) = self.log.as_mut().filter(|_| drawn_from > 0) {
+                    log.drawn(index, drawn_from);
+                }
                 let probes = self.send_probes(at, worker, service);
                 self.work_of_balancer(parent, service, probes);
             }

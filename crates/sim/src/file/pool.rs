@@ -102,6 +102,7 @@ impl FromPool<'_> {
             check_every_ns: health.as_ref().map_or(0, |health| health.interval.as_nanos() as u64),
             queue: (queue.max, queue.timeout_ns),
             retry: (retry.settings.attempts > 0).then(|| retry.settings.clone()),
+            explore: 0.0,
             timeout_ns: retry.settings.try_timeout_ns.unwrap_or(u64::MAX),
         };
         if !in_kernel {

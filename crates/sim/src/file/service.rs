@@ -153,6 +153,7 @@ fn balancing(name: &str, section: &Section, findings: &mut Findings) -> Balancin
         },
         queue: (queue.number("max"), queue.ns("timeout")),
         retry: section.has("retry").then(|| tables::tries(&section.section("retry"))),
+        explore: 0.0,
         timeout_ns: timeout("timeout").unwrap_or(u64::MAX),
     }
 }
@@ -222,6 +223,10 @@ fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
                 .help("each is the probability of its speed");
         }
         all.push(Capacity::Antagonist { states, mean_ns: one.ns("mean") });
+    }
+    for one in table.sections("neighbours") {
+        let threads = u32::try_from(one.int("threads")).unwrap_or(u32::MAX);
+        all.push(Capacity::Neighbour { threads, busy_ns: one.ns("busy"), idle_ns: one.ns("idle") });
     }
     for one in table.sections("stalls") {
         let (every, length) = (work(&one.section("every"), findings), work(&one.section("length"), findings));

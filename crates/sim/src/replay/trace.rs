@@ -29,6 +29,8 @@ pub enum Kind {
     Picked,
     /// By something other than the algorithm, such as a session.
     Given,
+    /// By a uniform draw from this many members: the request was explored.
+    Explored(u32),
     /// After a failure of an earlier try of the request.
     Again,
 }
@@ -149,6 +151,21 @@ impl Trace {
     /// Requests, without the tries that followed a failure.
     pub fn requests(&self) -> impl Iterator<Item = &Arrival> {
         self.arrivals.iter().filter(|a| a.kind != Kind::Again)
+    }
+
+    /// Explored requests, each with the number of members that it was drawn from.
+    pub fn explored(&self) -> impl Iterator<Item = (&Arrival, u32)> {
+        self.arrivals.iter().filter_map(|a| match a.kind {
+            Kind::Explored(from) => Some((a, from)),
+            Kind::Picked | Kind::Given | Kind::Again => None,
+        })
+    }
+
+    /// Picks of a member with the least in flight, and picks in turn, as parts of all requests.
+    pub fn picks(&self) -> [f64; 2] {
+        let all = self.requests().count().max(1) as f64;
+        let part = |is: fn(&Arrival) -> bool| self.requests().filter(|a| is(a)).count() as f64 / all;
+        [part(|a| a.is_least), part(|a| a.is_in_turn)]
     }
 
     /// Share of the tries by member.

@@ -10,7 +10,7 @@ mod remembered;
 
 use crate::replay::fit::ways;
 use crate::replay::memory::memory;
-use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play};
+use crate::replay::{Clients, Course, Figure, Played, System, Trace, Way, play, stateless};
 use evenkeel_balance::recent::Recent;
 use evenkeel_balance::{Algorithm, EndpointId, Params};
 use remembered::Remembered;
@@ -96,7 +96,7 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
         (None, Ok(ways)) => likely(known, &trace, ways, &names),
     };
     let of = |&choice: &Choice<'_>| {
-        let exact = exact(&trace, known, choice);
+        let exact = stateless::shares(&trace, choice, known.answers_probes);
         // For the pool's own algorithm the measurements are better than any model.
         let is_own = choice.0.name == known.balance.0.name && choice.1.values().eq(known.balance.1.values());
         let mut shadow = match &systems {
@@ -120,21 +120,6 @@ pub fn predict(known: &Known<'_>, shadows: &[Choice<'_>], name: impl Fn(Endpoint
     }
 }
 
-/// Shares of an algorithm whose picks do not depend on the endpoints. `None` unless they are the same in three systems:
-/// all endpoints answer at once, all but the first do, or only the first does.
-fn exact(trace: &Trace, known: &Known<'_>, (algorithm, params): Choice<'_>) -> Option<Vec<f64>> {
-    let (now, never) = (Way::constant(1.0), Way::constant(1e15));
-    let played = |first, others| {
-        let ways = (0..trace.members.len()).map(|at| if at == 0 { first } else { others }).collect();
-        let system = system(trace, ways, Clients::Open, known);
-        play(&system, Course::new(algorithm, params, 0))
-    };
-    let at_once = played(&now, &now);
-    let same = |other: Played| other.picks == at_once.picks;
-    (same(played(&never, &now)) && same(played(&now, &never)))
-        .then(|| at_once.shares.iter().map(|share| share.value).collect())
-}
-
 fn system<'a>(trace: &'a Trace, ways: Vec<&'a Way>, clients: Clients, known: &Known<'_>) -> System<'a> {
     System { trace, members: &trace.members, ways, clients, answers_probes: known.answers_probes, ranks: None }
 }
@@ -150,6 +135,9 @@ struct Likely<'a> {
 
 /// Relative positions, among each endpoint's models in order of capacity, from which systems are made.
 const LEVELS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+
+/// Largest deviation of the picks of the least loaded and of the picks in turn, as parts of all, beyond chance.
+const PICKS_WITHIN: f64 = 0.04;
 
 /// Systems are left out if they are off by more than this and by more than twice as much as the best.
 const OFF_MAX: f64 = 0.15;
@@ -178,6 +166,7 @@ fn likely<'a>(
         return Err(UNEXPLAINED.to_string());
     }
     let (mut likely, mut nearest) = (Vec::new(), None::<(f64, usize, f64)>);
+    let mut unlike = None::<(&str, f64, f64)>;
     for clients in Clients::possible(trace) {
         for ways in &sets {
             let system = system(trace, ways.clone(), clients, known);
@@ -189,7 +178,10 @@ fn likely<'a>(
             let ln = |a: f64, b: f64| (a / b).ln().abs();
             let met = ln(played.met.value + FEW, real_met + FEW);
             let off = met.max(ln(played.median_ns, median_ns)).max(ln(played.p90_ns, p90_ns));
-            if share_off <= SHARE_WITHIN && off <= 0.5 {
+            let other = other_picks(&played, trace);
+            if share_off <= SHARE_WITHIN && off <= 0.5 && other.is_some() {
+                unlike = unlike.or(other);
+            } else if share_off <= SHARE_WITHIN && off <= 0.5 {
                 let times = (played.ln_p99.value - p99_ns.ln()).abs() <= TIMES_WITHIN.ln_1p() && played.steady;
                 likely.push(Likely { system, times, off });
             }
@@ -197,6 +189,14 @@ fn likely<'a>(
     }
     let least = likely.iter().map(|of| of.off).fold(f64::INFINITY, f64::min);
     likely.retain(|of| of.off <= OFF_MAX.max(2.0 * least));
+    if let Some((of, model, real)) = unlike.filter(|_| likely.is_empty()) {
+        return Err(format!(
+            "no model of the endpoints makes the picks that were made: {:.0} % of its picks are {of} (measured: {:.0} %), so others may \
+             use the endpoints, too",
+            100.0 * model,
+            100.0 * real
+        ));
+    }
     if likely.is_empty() {
         let (_, at, share) = nearest.unwrap_or_default();
         return Err(format!(
@@ -217,6 +217,15 @@ fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
     let off = |(share, real): (&Figure, &f64)| (share.value - real).abs() - share.error * longer;
     let off = played.shares.iter().zip(real).map(off).enumerate();
     off.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
+}
+
+/// Figure of picks by which a run differs from the measurements: its name, its value, and the measurement.
+fn other_picks(played: &Played, trace: &Trace) -> Option<(&'static str, f64, f64)> {
+    let longer = (played.requests / trace.arrivals.len() as f64).max(1.0).sqrt();
+    let figures = [("of the least loaded", played.least), ("in turn", played.in_turn)];
+    let of = figures.into_iter().zip(trace.picks());
+    let off = |of: &Figure, real: f64| (of.value - real).abs() - of.error * longer;
+    of.filter(|((_, of), real)| off(of, *real) > PICKS_WITHIN).map(|((name, of), real)| (name, of.value, real)).next()
 }
 
 /// Range that covers the figures of all systems with their errors.

@@ -44,6 +44,8 @@ enum System {
     Claimed(&'static str),
     /// The usual system, whose configuration `whatif` gets.
     Configured,
+    /// Endpoints that work on any number of requests at once, and a share of explored requests.
+    Exploring(f64),
 }
 
 const REQUESTS: u64 = 12_000;
@@ -66,7 +68,7 @@ const fn quick(row: Breaker) -> Breaker {
     Breaker { quick: true, ..row }
 }
 
-use System::{Balancers, Claimed, Configured, Database, Joins, Parts, SecondPool, Usual};
+use System::{Balancers, Claimed, Configured, Database, Exploring, Joins, Parts, SecondPool, Usual};
 
 #[rustfmt::skip] // rows of a table
 pub static ALL: &[Breaker] = &[
@@ -91,7 +93,9 @@ pub static ALL: &[Breaker] = &[
     row("stamped-at-the-end", "clock", ("leastconn", Evenkeel), Usual, |log, _| log.iter_mut().for_each(|of| of.shift_ns = of.total_ns as i64)),
     row("demand-grows", "demand", ("random", Evenkeel), Parts(&[(1.0, 0.6), (1.0, 0.75), (1.0, 0.9), (1.0, 1.05), (1.0, 1.2)]), |_, _| ()),
     row("demand-with-load", "demand", ("leastconn", Evenkeel), Parts(&[(0.8, 0.6), (1.1, 1.15), (0.8, 0.6), (1.1, 1.15), (0.8, 0.6), (1.1, 1.15)]), |_, _| ()),
-    quick(row("overload", "overload", ("random", Evenkeel), System::Load(1.15), |_, _| ())),
+    row("heavy-for-one-endpoint", "demand", ("round_robin", Evenkeel), Exploring(0.05), |log, _| picked_for_first(log, 3.0)),
+    row("cached-at-one-endpoint", "demand", ("round_robin", Evenkeel), Exploring(0.05), |log, _| picked_for_first(log, 0.3)),
+   quick(row("overload", "overload", ("random", Evenkeel), System::Load(1.15), |_, _| ())),
     row("overload-in-the-end", "overload", ("leastconn", Haproxy), Parts(&[(0.8, 1.0), (0.8, 1.0), (1.8, 1.0)]), |_, _| ()),
     quick(row("endpoint-without-lines", "endpoints", ("round_robin", Evenkeel), Configured, |log, _| log.retain(|of| of.endpoint() != Some(2)))),
     row("endpoint-without-lines-counts", "endpoints", ("random", Haproxy), Usual, |log, _| log.retain(|of| of.endpoint() != Some(2))),
@@ -148,6 +152,12 @@ fn forget(log: &mut [Entry], rng: &mut Rng, share: f64) {
     }
 }
 
+/// Changes the work of requests that the policy, and no draw, sent to the first endpoint.
+fn picked_for_first(log: &mut [Entry], times: f64) {
+    log.iter_mut().filter(|of| of.drawn_from == 0 && of.endpoint() == Some(0)).for_each(|of| of.stretch(times));
+    log.sort_by_key(Entry::ended_ns);
+}
+
 fn duplicate_some(log: &mut Vec<Entry>, rng: &mut Rng) {
     let again = |of: &Entry| {
         let times = if rng.unit() < 0.2 { 2 } else { 1 };
@@ -176,12 +186,13 @@ impl Breaker {
         let (load, more) = match self.system {
             System::Load(load) => (load, More::Nothing),
             Balancers(count) => (LOAD, More::Balancers(count)),
+            Exploring(share) => (LOAD, More::Explore(share)),
             _ => (LOAD, More::Nothing),
         };
         Row {
             name: self.name,
             endpoints: &[(1, 1.0); 4],
-            sharing: Sharing::Fifo,
+            sharing: if matches!(self.system, Exploring(_)) { Sharing::Unlimited } else { Sharing::Fifo },
             law: Law::Exponential,
             load,
             arrivals: Arrivals::Poisson,

@@ -88,6 +88,8 @@ pub enum More {
     Workers(u32),
     /// Limit of requests in flight at an endpoint, and a queue in front of the pool.
     Queue(u32),
+    /// Share of the requests that is explored.
+    Explore(f64),
     /// Weights of the endpoints.
     Weights(&'static [u32]),
     /// The last line is cut, and a few lines are not requests.
@@ -179,6 +181,7 @@ impl Row {
         match self.more {
             More::Balancers(balancers) => balancing.deployment = Deployment::Central { balancers },
             More::Workers(workers) => balancing.workers = workers,
+            More::Explore(share) => balancing.explore = share,
             More::Queue(_) => balancing.queue = (10_000, u64::MAX / 4),
             More::Refusals => {
                 let retry = retry::Settings { attempts: 2, budget: 1.0, ..retry::Settings::default() };

@@ -116,6 +116,9 @@ pub static ALL: &[Row] = &[
     long(40_000, with(More::Stalls, row("stalls-sharing", SIX, Equal, Exponential, 0.6, Poisson, "leastconn", Evenkeel))),
     long(30_000, with(More::Neighbour, row("noisy-neighbour", FOUR, Equal, Exponential, 0.6, Poisson, "random", Evenkeel))),
     with(More::Refusals, row("refusals", FOUR, Fifo, Exponential, 0.6, Poisson, "random", Evenkeel)),
+    // Explored picks, which check the model.
+    long(30_000, with(More::Explore(0.02), row("explored", FOUR, Fifo, Exponential, 0.75, Poisson, "leastconn", Evenkeel))),
+    long(30_000, with(More::Explore(0.05), row("explored-slow", SLOW, Equal, Lognormal(0.5), 0.5, Poisson, "peak_ewma", Evenkeel))),
     with(More::Balancers(2), row("two-balancers", SIX, Fifo, Exponential, 0.7, Poisson, "leastconn", Evenkeel)),
     with(More::Balancers(2), row("two-balancers-random", FOUR, Equal, Exponential, 0.7, Poisson, "random", Haproxy)),
     with(More::Workers(2), row("two-workers", FOUR, Fifo, Exponential, 0.75, Poisson, "leastconn", Evenkeel)),

@@ -16,6 +16,8 @@ pub struct Entry {
     pub total_ns: u64,
     pub tries: Vec<Tried>,
     pub balancer: u32,
+    /// Number of endpoints that the first was drawn from; 0 if the policy picked it.
+    pub drawn_from: u32,
     pub bytes_out: u64,
     pub counts: Counts,
     pub failure: Option<Failure>,
@@ -65,6 +67,7 @@ fn entry(logged: &Logged, bytes_out: &impl Fn(&Logged) -> u64) -> Option<Entry> 
         total_ns: logged.total_ns()?,
         tries: logged.tries.iter().map(tried).collect(),
         balancer: logged.balancer,
+        drawn_from: logged.drawn_from,
         bytes_out: bytes_out(logged),
         counts: Counts::default(),
         failure: logged.failure,
@@ -167,6 +170,7 @@ mod tests {
             balancer: 0,
             worker: 0,
             work_ns: took_ns,
+            drawn_from: 0,
             tries: vec![only],
             failure: None,
         }

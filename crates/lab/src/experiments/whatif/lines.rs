@@ -70,6 +70,9 @@ impl Format {
             entry.tries.len(),
             entry.bytes_out,
         );
+        if entry.drawn_from > 0 {
+            let _ = write!(out, ",\"probability\":{}", 1.0 / f64::from(entry.drawn_from));
+        }
         if entry.tries.len() > 1 {
             let tried = |of: &Tried| {
                 let cause = match of.failure {
@@ -208,6 +211,7 @@ mod tests {
             total_ns: 45_678_000,
             tries: vec![tried(1, 2_000_000, 5_000_000, Some(Failure::Refused)), tried(0, 17_000_000, 28_678_000, None)],
             balancer: 0,
+            drawn_from: 4,
             bytes_out: 512,
             counts: Counts { listener: 3, pool: 2, endpoint: 1, queued: 4 },
             failure: None,
@@ -222,6 +226,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&line(Format::Evenkeel)).unwrap();
         assert_eq!((&json["ts"], &json["t_total"]), (&"2026-11-30T10:01:01.002Z".into(), &45.678.into()));
         assert_eq!((&json["endpoint"], &json["attempts"][0]["cause"]), (&"10.0.0.1:80".into(), &"connect".into()));
+        assert_eq!((&json["term"], &json["probability"]), (&"--".into(), &0.25.into()));
         let haproxy = "[30/Nov/2026:10:01:01.002] web web/s1 0/12/5/28/45 200 512 - - ---- 3/3/2/1/+1 0/4 ";
         assert!(line(Format::Haproxy).contains(haproxy), "{}", line(Format::Haproxy));
         let nginx = "ms=1796032861.047 rt=0.045 rl=108 ua=\"10.0.0.2:80, 10.0.0.1:80\" us=\"502, 200\" uct=\"-, 0.000\" \

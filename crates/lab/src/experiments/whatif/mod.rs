@@ -1,12 +1,13 @@
 //! Experiment `whatif`: the judge of `evenkeel whatif`. Logs of simulated systems whose truth is run, and spoilt logs.
 
-// Order: outcome, score, ask, breakers, cases, truth, case, lines, entry, traces
+// Order: long, outcome, score, ask, breakers, cases, truth, case, lines, entry, traces
 mod ask;
 mod breakers;
 mod case;
 mod cases;
 mod entry;
 mod lines;
+mod long;
 mod outcome;
 mod score;
 mod traces;
@@ -58,6 +59,9 @@ struct Arguments {
     /// Keep the logs and the commands in this folder.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// Instead of judging, write a log of HAProxy with so many lines to standard output
+    #[arg(long, value_name = "N")]
+    lines: Option<u64>,
 }
 
 /// Task of a thread: a case or a breaker, by its index in the table.
@@ -72,6 +76,9 @@ enum Done {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(lines) = arguments.lines {
+        return long::write(lines, &mut std::io::stdout().lock());
+    }
     let (options, only) = (&arguments.study, &arguments.only);
     let known = || cases::ALL.iter().map(|row| row.name).chain(breakers::ALL.iter().map(|row| row.name));
     if let Some(unknown) = only.iter().find(|name| !known().any(|known| known == *name)) {
