@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-experiments=(default-algorithm mytime tower planes overhead herd prequal failure reload whatif)
+experiments=(default-algorithm mytime tower planes overhead herd prequal failure reload whatif advise)
 # What things cost.
 own=(proxy-cost l4-cost h2-cost tls-cost udp-cost dns-cost dns-scaling slow-clients floods)
 # Some cases of those; `make test` runs the others small.

@@ -137,6 +137,15 @@ impl<'a> Inputs<'a> {
         }
     }
 
+    /// Patch that adds a section at the end.
+    ///
+    /// # Errors
+    /// The reason why there is no patch.
+    pub fn patch_section(&self, section: &str) -> Result<(Patch, Plan), String> {
+        let line_end = if self.text.ends_with('\n') || self.text.is_empty() { "" } else { "\n" };
+        self.patched(format!("{}{line_end}\n{section}", self.text))
+    }
+
     fn patched(&self, text: String) -> Result<(Patch, Plan), String> {
         let plan = (self.check)(&text)?;
         if plan == *self.plan {

@@ -61,6 +61,9 @@ pub const USUAL: [Scene; 6] = [
     scene(0.85, Spread::Heavy),
 ];
 
+/// An endpoint that answers with errors.
+pub const ERRORS: Scene = Scene { load: 0.7, spread: Spread::Exponential, event: Event::Errors };
+
 const fn scene(load: f64, spread: Spread) -> Scene {
     Scene { load, spread, event: Event::None }
 }
@@ -161,13 +164,15 @@ impl Comparison {
         self.sure.high() < 0.0 && self.overall.mean <= -WORTH && !loses
     }
 
-    /// Returns the change of p99, averaged over the scenes.
+    /// Returns the change of p99: the mean over the scenes, and the range of their intervals, as any of them may be
+    /// like the traffic.
     pub fn effect(&self) -> Effect {
-        let change = [self.overall.low(), self.overall.mean, self.overall.high()];
+        let low = self.changes.iter().map(|change| change.low()).fold(self.overall.low(), f64::min);
+        let high = self.changes.iter().map(|change| change.high()).fold(self.overall.high(), f64::max);
         Effect {
             figure: Figure::Latency,
-            change,
-            at: format!("on average over {} loads and spreads of work", self.changes.len()),
+            change: [low, self.overall.mean, high],
+            at: format!("from the best to the worst of {} loads and spreads of work", self.changes.len()),
         }
     }
 }

@@ -201,6 +201,8 @@ fn routes_gain_by_what_the_log_shows() {
         let advice = Asked { traffic: traffic(of.clone()), ..asked(&text, kind) }.advice().remove(0);
         assert_eq!(advice.verdict, Verdict::Depends, "{advice:?}");
         assert!(advice.patch.as_ref().is_some_and(|patch| patch.diff.contains(key)), "{advice:?}");
+        let has_price = advice.evidence.iter().any(|line| line.contains("7 us of processor time"));
+        assert_eq!(has_price, kind == "compression", "600 bytes of text a request, at 11 ns: {advice:?}");
         let none = OfRoute { repeated: 0, text_bytes: 0, ..of.clone() };
         let advice = Asked { traffic: traffic(none), ..asked(&text, kind) }.advice().remove(0);
         assert_eq!(advice.verdict, Verdict::Leave);
@@ -325,4 +327,46 @@ fn pools_without_time_for_trials_are_named_and_rules_still_count() {
     assert_eq!(found.unfinished, ["web"]);
     let kinds: Vec<&str> = found.advice.iter().map(|advice| advice.kind).collect();
     assert_eq!(kinds, ["retries"]);
+}
+
+#[test]
+fn a_route_that_no_section_has_is_written_out() {
+    let pools = "[pool.web]\nendpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]\n";
+    let only = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\n{pools}");
+    let of_listener = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\npool = \"web\"\n\n{pools}");
+    for (text, name) in [(&only, "default"), (&of_listener, "web")] {
+        let of = OfRoute { requests: 1000, gets: 900, repeated: 700, bytes_out: 1_000_000, text_bytes: 600_000 };
+        let routes = HashMap::from([(name.to_string(), of)]);
+        let traffic = Some(Traffic { routes, ..Traffic::default() });
+        let advice = Asked { traffic, ..asked(text, "cache") }.advice().remove(0);
+        let patch = advice.patch.as_ref().unwrap_or_else(|| panic!("{advice:?}"));
+        let plan = read(&patch.text).unwrap_or_else(|e| panic!("{e}"));
+        let caching = plan.routes.iter().find(|route| route.filters.cache.is_some()).expect("it is set");
+        assert!(*caching.name != *name || plan.routes.len() == 1, "{}", patch.diff);
+    }
+}
+
+#[test]
+fn a_claim_by_assumptions_spans_the_scenes() {
+    let advice = asked(&http("balance = \"round_robin\""), "algorithm").advice().remove(0);
+    let [low, middle, high] = advice.effect.as_ref().expect("it was simulated").change;
+    // Scenes at half the capacity gain less than scenes near it, by much more than the spread of seeds.
+    assert!(low < middle - 0.05 && high > middle + 0.05 && high < 0.0, "{low} {middle} {high}");
+}
+
+#[test]
+fn an_algorithm_that_prefers_a_failing_endpoint_is_not_advised_without_ejection() {
+    let pool = "balance = \"round_robin\"\nretry = { attempts = 0 }\n";
+    let without = asked(&http(&format!("{pool}outlier = \"off\"")), "algorithm").advice().remove(0);
+    assert_eq!((without.verdict, without.patch.is_some()), (Verdict::Leave, false), "{without:?}");
+    assert!(without.says.contains("nothing ejects it"), "{without:?}");
+    assert_eq!(asked(&http(pool), "algorithm").advice().remove(0).verdict, Verdict::Change);
+}
+
+#[test]
+fn sessions_get_no_algorithm_that_needs_latencies() {
+    let advice = asked(TCP, "algorithm").advice().remove(0);
+    assert!(!advice.says.contains("peak_ewma"), "{advice:?}");
+    assert!(advice.evidence.iter().all(|line| !line.starts_with("peak_ewma")), "{advice:?}");
+    assert!(advice.evidence.iter().any(|line| line.starts_with("leastconn")), "{advice:?}");
 }

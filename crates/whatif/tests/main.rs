@@ -141,6 +141,17 @@ fn logs_that_cannot_know_are_refused() {
     let mut mixed: Vec<String> = whole.iter().map(|(_, line)| line.clone()).collect();
     mixed.rotate_left(3_000);
     assert_eq!(kinds(&findings(mixed.into_iter(), None)), ["clock"]);
+    // A worker writes its lines once a second, the other half a second later: each batch is in order.
+    let mut batches: Vec<(u64, String)> = whole
+        .iter()
+        .enumerate()
+        .map(|(at, (end, line))| {
+            let turn = (at % 2) as u64 * second / 2;
+            ((end + turn) / second * second + second - turn, line.clone())
+        })
+        .collect();
+    batches.sort_by_key(|(written, _)| *written);
+    assert_eq!(kinds(&findings(batches.into_iter().map(|(_, line)| line), None)), Vec::<&str>::new());
     let twice = whole.iter().flat_map(|(_, line)| [line.clone(), line.clone()]);
     assert_eq!(kinds(&findings(twice, None)), ["order"]);
     assert_eq!(kinds(&spoilt(&|at, _| at < 500)), ["coverage"]);

@@ -9,13 +9,18 @@ use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use crate::trial::{self, Comparison, Scene, USUAL, Values};
+use evenkeel_balance::Algorithm;
 use evenkeel_config::plan::Pool;
 use evenkeel_view::advice::Verdict;
 use outcome::{KIND, Outcome};
+use std::sync::Arc;
 
 /// Values of `balance` that are tried. None needs a key or probes.
 const CANDIDATES: &[&str] =
     &["\"leastconn\"", "\"random\"", "{ random = { draws = 3 } }", "\"peak_ewma\"", "\"round_robin\""];
+
+/// Share of requests that may fail in addition while an endpoint answers with errors.
+const FAILED_MAX: f64 = 0.01;
 
 /// Difference of mean changes below which two algorithms are alike.
 const ALIKE: f64 = 0.03;
@@ -29,6 +34,7 @@ struct Tried {
     value: &'static str,
     patched: Result<crate::diff::Patch, String>,
     label: String,
+    changed: Arc<Pool>,
     comparison: Comparison,
 }
 
@@ -62,9 +68,12 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
     let least = better.iter().map(|one| one.comparison.overall.mean).fold(f64::INFINITY, f64::min);
     // The first of those that are alike: candidates are in the order of simplicity.
     let best = better.into_iter().find(|one| one.comparison.overall.mean <= least + ALIKE);
-    let mut advice = match best {
-        None => leave(format!("leave {own}: no other algorithm has a p99 that is lower by more than noise")),
-        Some(best) => {
+    let attracted = best.filter(|best| attracts_to_failures(inputs, pool, &best.changed));
+    let best = best.filter(|_| attracted.is_none());
+    let mut advice = match (best, attracted) {
+        (None, Some(attracted)) => leave(without_ejection(&own, &attracted.label)),
+        (None, None) => leave(format!("leave {own}: no other algorithm has a p99 that is lower by more than noise")),
+        (Some(best), _) => {
             let says = format!("set balance = {} instead of {own}", best.value);
             let effect = Some(best.comparison.effect());
             let patch = best.patched.clone().ok();
@@ -96,6 +105,29 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
     advice
 }
 
+/// True if a change of algorithm makes more requests fail while an endpoint answers with errors. Such an endpoint is
+/// always idle, so an algorithm that looks at loads prefers it, unless ejection keeps requests away.
+fn attracts_to_failures(inputs: &Inputs<'_>, pool: &Pool, changed: &Pool) -> bool {
+    if pool.outlier.is_some() {
+        return false;
+    }
+    let failed = |pool: &Pool| trial::run(inputs, pool, inputs.balancers, trial::ERRORS, "failed");
+    let (Some(before), Some(after)) = (failed(pool), failed(changed)) else { return false };
+    let more = trial::difference(&before, &after);
+    more.low() > 0.0 && more.mean > FAILED_MAX
+}
+
+fn without_ejection(own: &str, better: &str) -> String {
+    format!(
+        "leave {own}: {better} has a lower p99, but prefers an endpoint that fails at once, and nothing ejects it; add outlier = {{}} first"
+    )
+}
+
+/// True if an algorithm gets what it needs: sessions have no latency but the time of their connection.
+fn is_fed(inputs: &Inputs<'_>, pool: &Pool, algorithm: &Algorithm) -> bool {
+    !algorithm.needs.latency || inputs.is_http(pool)
+}
+
 fn p99(inputs: &Inputs<'_>, pool: &Pool, scene: Scene) -> Option<Values> {
     trial::run(inputs, pool, inputs.balancers, scene, "p99")
 }
@@ -107,10 +139,10 @@ fn attempt(inputs: &Inputs<'_>, pool: &Pool, value: &'static str, before: &[Opti
         Ok((patch, plan)) => (Ok(patch), plan.pool(&pool.name)?.clone()),
         Err(_) => return None,
     };
-    if changed.balance == pool.balance {
+    if changed.balance == pool.balance || !is_fed(inputs, pool, changed.balance.algorithm) {
         return None;
     }
     let after: Vec<Option<Values>> = USUAL.iter().map(|scene| p99(inputs, &changed, *scene)).collect();
     let comparison = Comparison::of(before, &after)?;
-    Some(Tried { value, patched, label: changed.balance.to_string(), comparison })
+    Some(Tried { value, patched, label: changed.balance.to_string(), changed, comparison })
 }

@@ -1,6 +1,6 @@
 //! Caching of routes whose requests repeat.
 
-use super::routes::{each, position};
+use super::routes::{each, patch, position};
 use crate::advice::Advice;
 use crate::inputs::Inputs;
 use crate::traffic::{FRESH_S, OfRoute};
@@ -16,7 +16,7 @@ pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
 }
 
 fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
-    let (at, route) = position(inputs, name)?;
+    let (place, route) = position(inputs, name)?;
     if route.filters.cache.is_some() {
         return None;
     }
@@ -33,17 +33,14 @@ fn of_route(inputs: &Inputs<'_>, name: &str, of: &OfRoute) -> Option<Advice> {
     // A log does not show Cache-Control, so whether responses may be stored is up to the application.
     let says = "set cache = true if responses state how long they are fresh (Cache-Control)";
     let mut advice = Advice::new(KIND, subject, Verdict::Depends, says);
-    let at_most = format!("at most, if each response is fresh for {FRESH_S} s");
-    advice.effect = Some(Effect { figure: Figure::Requests, change: [-share; 3], at: at_most });
+    let at = format!("of the route; the most if each response is fresh for {FRESH_S} s");
+    advice.effect = Some(Effect { figure: Figure::Requests, change: [-share, -share, 0.0], at });
     advice.evidence.push(evidence);
     advice.evidence.push(
         "a response is stored only if its Cache-Control or Expires allows it, which the log does not show".into(),
     );
-    match at
-        .ok_or("the route is written elsewhere: add cache = true".to_string())
-        .and_then(|at| inputs.patch(at, KIND, "true"))
-    {
-        Ok((patch, _)) => advice.patch = Some(patch),
+    match patch(inputs, &place, route, KIND, "true") {
+        Ok(patch) => advice.patch = Some(patch),
         Err(why) => advice.evidence.push(why),
     }
     advice.repeat = Some(inputs.repeat(KIND));

@@ -3,13 +3,11 @@
 use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
-use crate::trial::{self, Event, Scene, Spread};
+use crate::trial::{self, ERRORS};
 use evenkeel_config::plan::Pool;
 use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "health";
-
-const SCENE: Scene = Scene { load: 0.7, spread: Spread::Exponential, event: Event::Errors };
 
 /// Share of requests below which failures are left alone.
 const WORTH: f64 = 0.001;
@@ -21,7 +19,7 @@ pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
 fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
     let subject = format!("pool \"{}\"", pool.name);
     let leave = |says: String| Advice::new(KIND, subject.clone(), Verdict::Leave, says);
-    let failed = |pool: &Pool| trial::run(inputs, pool, inputs.balancers, SCENE, "failed");
+    let failed = |pool: &Pool| trial::run(inputs, pool, inputs.balancers, ERRORS, "failed");
     let Some(before) = failed(pool) else { return leave("leave it: the simulator cannot run this pool".to_string()) };
     let share = trial::mean_ms(&before) / 1e3;
     let mut changes: Vec<(&str, &str)> = Vec::new();
@@ -46,7 +44,7 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
         {
             let relative = |x: f64| x / share.max(f64::MIN_POSITIVE);
             let change = [difference.low(), difference.mean, difference.high()].map(relative);
-            let effect = Effect { figure: Figure::Failures, change, at: SCENE.text() };
+            let effect = Effect { figure: Figure::Failures, change, at: ERRORS.text() };
             let says = match key {
                 "health" => format!("add health = {value}, with a path that shows that the application works"),
                 _ => format!("add {key} = {value} instead of \"off\""),
@@ -63,7 +61,7 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
         }
         None => leave("leave it: checks and ejection keep requests away from a failing endpoint".to_string()),
     };
-    advice.evidence.push(format!("{:.2} % of requests fail at {}", share * 100.0, SCENE.text()));
+    advice.evidence.push(format!("{:.2} % of requests fail at {}", share * 100.0, ERRORS.text()));
     advice.repeat = Some(inputs.repeat(KIND));
     advice
 }

@@ -1,10 +1,11 @@
 //! Routes of a configuration by their names in a log.
 
 use crate::advice::Advice;
+use crate::diff::Patch;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use crate::traffic::OfRoute;
-use evenkeel_config::plan::Route;
+use evenkeel_config::plan::{Action, Listener, Route};
 
 /// Fewest requests of a route that say something about it.
 const REQUESTS_MIN: u64 = 100;
@@ -18,18 +19,58 @@ pub(super) fn each<'a>(inputs: &Inputs<'a>, advise: impl Fn(&'a str, &'a OfRoute
 }
 
 /// Position of a route in the text.
-type Place<'a> = Option<At<'a>>;
+pub(super) enum Place<'a> {
+    Section(At<'a>),
+    /// No section: the pool of a listener, or the only pool, gets its requests.
+    Implied,
+    /// Section of an included file.
+    Elsewhere,
+}
 
 /// Route of the configuration by its name in the log, with its position in the text. Without a name in the log, the
-/// only route. `None` if there is none; a route that a listener implies is at that listener, which has no such keys.
+/// only route. `None` if there is none.
 pub(super) fn position<'a>(inputs: &Inputs<'a>, name: &str) -> Option<(Place<'a>, &'a Route)> {
     let routes = &inputs.plan.routes;
     let index = match name {
         "" if routes.len() == 1 => 0,
         _ => routes.iter().position(|route| *route.name == *name)?,
     };
+    let route = &routes[index];
+    let is_own = |of: &Listener| of.pool.is_some() && route.listeners == [of.name.clone()] && route.name == of.name;
     let written = toml_routes(inputs.text);
-    Some(((index < written).then_some(At::Nth("route", index)), &routes[index]))
+    let place = match () {
+        () if index < written => Place::Section(At::Nth("route", index)),
+        () if inputs.plan.listeners.iter().any(|listener| is_own(listener)) => Place::Implied,
+        () if written == 0 && routes.len() == 1 && *route.name == *"default" => Place::Implied,
+        () => Place::Elsewhere,
+    };
+    Some((place, route))
+}
+
+/// Patch that sets a key of a route. An implied route is written out.
+///
+/// # Errors
+/// The reason why there is no patch.
+pub(super) fn patch(
+    inputs: &Inputs<'_>,
+    place: &Place<'_>,
+    route: &Route,
+    key: &str,
+    value: &str,
+) -> Result<Patch, String> {
+    let patched = match (place, &route.action) {
+        (Place::Section(at), _) => inputs.patch(*at, key, value),
+        (Place::Implied, Action::Pool(pool)) => {
+            let listeners = route.listeners.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            let condition = match listeners.is_empty() {
+                true => String::new(),
+                false => format!("match = {{ listener = [{listeners}] }}\n"),
+            };
+            inputs.patch_section(&format!("[[route]]\n{condition}pool = \"{pool}\"\n{key} = {value}\n"))
+        }
+        _ => Err(format!("the route is in another file: add {key} = {value}")),
+    };
+    patched.map(|(patch, _)| patch)
 }
 
 /// Number of `[[route]]` headers.

@@ -1,8 +1,9 @@
 //! Registry of experiments: a row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
-// Order: default_algorithm, dns_scaling, dns_cost, failure, floods, herd, mytime, overhead, planes, prequal,
+// Order: advise, default_algorithm, dns_scaling, dns_cost, failure, floods, herd, mytime, overhead, planes, prequal,
 // protocol_cost, reload, slow_clients, tower, udp_cost, whatif
+mod advise;
 mod default_algorithm;
 mod dns_cost;
 mod dns_scaling;
@@ -44,6 +45,7 @@ pub static ALL: &[&Experiment] = &[
     &dns_scaling::EXPERIMENT,
     &udp_cost::EXPERIMENT,
     &whatif::EXPERIMENT,
+    &advise::EXPERIMENT,
 ];
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use evenkeel_config::plan::{Endpoint, Pool, Probe};
 use evenkeel_sim::scenario::Policy;
 use evenkeel_view::advice::{Effect, Figure, Verdict};
 use evenkeel_whatif::answer::Figures;
-use evenkeel_whatif::policy::Candidate;
+use evenkeel_whatif::policy::{Candidate, usual};
 use evenkeel_whatif::question::Conditions;
 use evenkeel_whatif::record::Record;
 use evenkeel_whatif::traffic::Member;
@@ -27,7 +27,7 @@ pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Option<Outcome> {
         workers: inputs.workers(),
         answers_probes: pool.load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off),
         in_force: Candidate::of(&Policy::algorithm(pool.balance.clone())),
-        policies: Vec::new(),
+        policies: usual().into_iter().filter(|policy| super::is_fed(inputs, pool, policy.algorithm)).collect(),
         conditions: &|_| Ok(Conditions::default()),
         worlds: WORLDS,
         seed: 1,
@@ -55,14 +55,20 @@ fn answered(inputs: &Inputs<'_>, pool: &Pool, found: &Findings) -> Option<Outcom
     let mut advice = match (&answer.figures, answer.is_of_the_log) {
         (Ok(figures), false) => {
             let value = format!("\"{best}\"");
-            let says = format!("set balance = {value} instead of {}", pool.balance);
-            let mut advice = Advice::new(KIND, subject, Verdict::Change, says);
-            advice.effect = Some(effect(figures));
-            match inputs.patch(At::Named("pool", &pool.name), "balance", &value) {
-                Ok((patch, _)) => advice.patch = Some(patch),
-                Err(why) => advice.evidence.push(why),
+            let patched = inputs.patch(At::Named("pool", &pool.name), "balance", &value);
+            let changed = patched.as_ref().ok().and_then(|(_, plan)| plan.pool(&pool.name));
+            if changed.is_some_and(|changed| super::attracts_to_failures(inputs, pool, changed)) {
+                Advice::new(KIND, subject, Verdict::Leave, super::without_ejection(&pool.balance.to_string(), best))
+            } else {
+                let says = format!("set balance = {value} instead of {}", pool.balance);
+                let mut advice = Advice::new(KIND, subject, Verdict::Change, says);
+                advice.effect = Some(effect(figures));
+                match patched {
+                    Ok((patch, _)) => advice.patch = Some(patch),
+                    Err(why) => advice.evidence.push(why),
+                }
+                advice
             }
-            advice
         }
         _ => Advice::new(KIND, subject, Verdict::Leave, verdict.text.clone()),
     };
