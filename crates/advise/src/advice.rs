@@ -1,32 +1,8 @@
 //! A piece of advice: what to change, why, and how.
 
 use crate::diff::Patch;
-use crate::effect::Effect;
+use evenkeel_view::advice::{self as shown, Effect, Verdict};
 use std::cmp::Ordering;
-
-/// Conclusion about a part of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// The change is dangerous to leave undone, whatever the load.
-    Danger,
-    /// The change is better than noise.
-    Change,
-    /// The change is better if a condition holds that nothing here shows.
-    Depends,
-    /// No change is better than noise.
-    Leave,
-}
-
-impl Verdict {
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Danger => "danger",
-            Verdict::Change => "change",
-            Verdict::Depends => "depends",
-            Verdict::Leave => "leave",
-        }
-    }
-}
 
 /// Conclusion about a subject, with the change that follows from it.
 #[derive(Clone, Debug)]
@@ -62,12 +38,35 @@ impl Advice {
         let by_figure = is_known.then(figure(self).cmp(&figure(other)));
         self.verdict.cmp(&other.verdict).then(by_figure).then(size(other).total_cmp(&size(self)))
     }
+
+    /// The advice as programs and pages get it, with its patch as a difference.
+    fn shown(self) -> shown::Advice {
+        let Advice { kind, subject, verdict, says, effect, evidence, repeat, patch } = self;
+        let (kind, patch) = (kind.to_owned(), patch.map(|patch| patch.diff));
+        shown::Advice { kind, subject, verdict, says, effect, evidence, repeat, patch }
+    }
+}
+
+/// Advice in order of effect, and the gaps in it.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub advice: Vec<Advice>,
+    /// Names of pools for which the time was not sufficient.
+    pub unfinished: Vec<String>,
+}
+
+impl Found {
+    /// Returns the advice as programs and pages get it. `file`: path of the configuration.
+    pub fn shown(self, file: &str) -> shown::Advised {
+        let advice = self.advice.into_iter().map(Advice::shown).collect();
+        shown::Advised { config: file.to_owned(), advice, unfinished: self.unfinished, computed: None }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effect::Figure;
+    use evenkeel_view::advice::Figure;
 
     #[test]
     fn dangers_come_first_and_larger_effects_before_smaller() {

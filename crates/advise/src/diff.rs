@@ -52,6 +52,27 @@ fn unified(file: &str, before: &str, after: &str) -> String {
     out
 }
 
+/// Returns a difference of [`Patch::of`] without the unchanged lines around the change, which may hold secrets.
+pub fn bare(diff: &str) -> String {
+    let mut lines = diff.split_inclusive('\n');
+    let heads: String = lines.by_ref().take(2).collect();
+    let start = lines.next().and_then(|header| header.strip_prefix("@@ -")?.split(',').next()?.parse::<usize>().ok());
+    let is_same = |line: &&str| line.starts_with(' ');
+    let (leading, rest): (Vec<&str>, Vec<&str>) = {
+        let all: Vec<&str> = lines.collect();
+        let count = all.iter().take_while(|line| is_same(line)).count();
+        (all[..count].to_vec(), all[count..].to_vec())
+    };
+    let changed: Vec<&str> = rest.into_iter().take_while(|line| !is_same(line)).collect();
+    let first = start.unwrap_or(1) + leading.len();
+    let range = |mark: char| match changed.iter().filter(|line| line.starts_with(mark)).count() {
+        // An empty range names the line before it.
+        0 => format!("{},0", first.saturating_sub(1)),
+        count => format!("{first},{count}"),
+    };
+    format!("{heads}@@ -{} +{} @@\n{}", range('-'), range('+'), changed.concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +91,16 @@ mod tests {
         let diff = unified("f", "a", "a\nb\n");
         assert!(diff.contains(" a\n"), "{diff}");
         assert!(unified("f", "x\na", "y\na").ends_with(" a\n\\ No newline at end of file\n"));
+    }
+
+    #[test]
+    fn a_bare_difference_has_the_changed_lines_alone() {
+        let before = "a\nb\nc\nd\ne\nf\ng\nh\n";
+        let diff = |after: String| bare(&unified("f.toml", before, &after));
+        assert_eq!(diff(before.replace("e\n", "x\ny\n")), "--- f.toml\n+++ f.toml\n@@ -5,1 +5,2 @@\n-e\n+x\n+y\n");
+        assert_eq!(diff(before.replace("e\n", "e\nx\n")), "--- f.toml\n+++ f.toml\n@@ -5,0 +6,1 @@\n+x\n");
+        assert_eq!(diff(before.replace("e\n", "")), "--- f.toml\n+++ f.toml\n@@ -5,1 +4,0 @@\n-e\n");
+        assert_eq!(bare(&unified("f", "x\na", "y\na")), "--- f\n+++ f\n@@ -1,1 +1,1 @@\n-x\n+y\n");
+        assert_eq!(bare(""), "@@ -0,0 +0,0 @@\n");
     }
 }

@@ -6,9 +6,10 @@ use crate::traffic::Traffic;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Action, Listener, Mode, Pool, Route, Workers};
 use evenkeel_view::Status;
+use evenkeel_view::shadows::PoolShadows;
 use evenkeel_whatif::record::Record;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Reads a changed text as `evenkeel check` does: the plan, or the reason why there is none.
 pub type Check<'a> = &'a dyn Fn(&str) -> Result<Plan, String>;
@@ -49,12 +50,43 @@ pub struct Inputs<'a> {
     pub record: Option<&'a Record>,
     /// State of a running instance.
     pub status: Option<&'a Status>,
+    /// Predictions of its shadows.
+    pub shadows: &'a [PoolShadows],
+    /// Address of its admin, for commands.
+    pub admin: Option<&'a str>,
+    /// Time at which trials end, finished or not. `None` for as long as they take.
+    pub until: Option<Instant>,
 }
 
 /// Mean work of a request if nothing is known.
 const WORK: Duration = Duration::from_millis(10);
 
 impl<'a> Inputs<'a> {
+    /// The configuration of a file without anything else.
+    pub fn of(file: &'a str, text: &'a str, plan: &'a Plan, check: Check<'a>) -> Inputs<'a> {
+        Inputs {
+            file,
+            text,
+            plan,
+            check,
+            cores: 1,
+            balancers: 1,
+            work: None,
+            effort: Effort::default(),
+            traffic: None,
+            record: None,
+            status: None,
+            shadows: &[],
+            admin: None,
+            until: None,
+        }
+    }
+
+    /// True if the time for trials is over.
+    pub fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
     pub fn workers(&self) -> u32 {
         match self.plan.runtime.workers {
             Workers::Auto => self.cores,
@@ -130,6 +162,9 @@ impl<'a> Inputs<'a> {
             for log in &traffic.names {
                 command += &format!(" --log {}", quoted(log));
             }
+        }
+        if let Some(admin) = self.admin {
+            command += &format!(" --admin {}", quoted(admin));
         }
         command
     }

@@ -1,25 +1,20 @@
 //! Advice as text for people.
 
-use crate::advice::{Advice, Verdict};
+use evenkeel_view::advice::{Advised, Verdict};
 use std::fmt::Write;
 
 /// Returns advice as text, numbered, with evidence, commands and patches. Advice to leave something is a line each at
 /// the end.
-pub fn text(all: &[Advice]) -> String {
+pub fn text(advised: &Advised) -> String {
     let mut out = String::new();
-    let (left, changes): (Vec<&Advice>, Vec<&Advice>) = all.iter().partition(|advice| advice.verdict == Verdict::Leave);
+    let (changes, left) = advised.parts();
     for (at, advice) in changes.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{}. {}: {}", at + 1, advice.subject, advice.says);
         let (verdict, effect) = (advice.verdict, advice.effect.as_ref().map(|effect| effect.text()));
-        let word = match verdict {
-            Verdict::Danger => "dangerous as it is",
-            Verdict::Depends => "if that holds",
-            Verdict::Change | Verdict::Leave => "effect",
-        };
         match effect {
-            Some(effect) => writeln!(out, "   {word}: {effect}"),
-            None => writeln!(out, "   {}", if verdict == Verdict::Danger { word } else { advice.kind }),
+            Some(effect) => writeln!(out, "   {}: {effect}", verdict.words()),
+            None => writeln!(out, "   {}", if verdict == Verdict::Danger { verdict.words() } else { &advice.kind }),
         }
         .unwrap_or_default();
         for evidence in &advice.evidence {
@@ -30,7 +25,7 @@ pub fn text(all: &[Advice]) -> String {
         }
         if let Some(patch) = &advice.patch {
             let _ = writeln!(out, "   patch:");
-            patch.diff.lines().for_each(|line| {
+            patch.lines().for_each(|line| {
                 let _ = writeln!(out, "     {line}");
             });
         }

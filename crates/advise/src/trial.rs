@@ -4,7 +4,6 @@
 //! ways, and only a difference that holds under all of them counts. An endpoint has as many cores as its weight, in
 //! units of the smallest weight: unequal weights mean unequal machines.
 
-use crate::effect::{Effect, Figure};
 use crate::inputs::{Effort, Inputs};
 use evenkeel_config::plan::Pool;
 use evenkeel_sim::experiment::Experiment;
@@ -13,6 +12,7 @@ use evenkeel_sim::file::pool::FromPool;
 use evenkeel_sim::interval::Interval;
 use evenkeel_sim::metric;
 use evenkeel_sim::scenario::{Cold, Fault, Mode, Policy, Scenario, Server, Serving};
+use evenkeel_view::advice::{Effect, Figure};
 
 /// Confidence of the intervals of effects.
 const CONFIDENCE: f64 = 0.9;
@@ -83,14 +83,23 @@ impl Scene {
 /// Values of a figure by seed.
 pub type Values = Vec<f64>;
 
-/// Runs a pool under a scene and returns a figure by seed. `None` if it does not settle, or the pool cannot be
-/// simulated.
+/// Runs a pool under a scene and returns a figure by seed. `None` if it does not settle, the pool cannot be simulated,
+/// or the time is over.
 pub fn run(inputs: &Inputs<'_>, pool: &Pool, balancers: u32, scene: Scene, figure: &str) -> Option<Values> {
     let experiment = experiment(inputs, pool, balancers, scene)?;
     let Effort { seeds, threads, .. } = inputs.effort;
     let seeds: Vec<u64> = (1..=u64::from(seeds)).collect();
-    let results = experiment.run(&seeds, threads, &|_, _| {}).ok()?;
-    results.points.first()?.first()?.values(metric::find(figure)?).map(<[f64]>::to_vec)
+    // With a limit, the clock is read between runs: a run of 10,000 endpoints takes seconds.
+    let at_once = if inputs.until.is_some() { threads.max(1) } else { seeds.len() };
+    let mut values = Values::new();
+    for some in seeds.chunks(at_once.max(1)) {
+        if inputs.is_late() {
+            return None;
+        }
+        let results = experiment.run(some, threads, &|_, _| {}).ok()?;
+        values.extend(results.points.first()?.first()?.values(metric::find(figure)?)?);
+    }
+    Some(values)
 }
 
 /// Relative changes of a figure by seed: both had the same requests.

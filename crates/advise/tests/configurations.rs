@@ -2,9 +2,11 @@
 
 use evenkeel_advise::inputs::Effort;
 use evenkeel_advise::traffic::{OfRoute, Traffic};
-use evenkeel_advise::{Advice, Inputs, Verdict, advise};
+use evenkeel_advise::{Advice, Inputs, advise};
 use evenkeel_config::{Plan, parse_str, render_text};
 use evenkeel_view::Status;
+use evenkeel_view::advice::Verdict;
+use evenkeel_view::shadows::{PoolShadows, Shadow};
 use std::collections::HashMap;
 
 const EFFORT: Effort = Effort { seeds: 4, requests: 4_000, threads: 2 };
@@ -20,10 +22,11 @@ struct Asked<'a> {
     balancers: u32,
     traffic: Option<Traffic>,
     status: Option<Status>,
+    shadows: Vec<PoolShadows>,
 }
 
 fn asked<'a>(text: &'a str, only: &'a str) -> Asked<'a> {
-    Asked { text, only, balancers: 1, traffic: None, status: None }
+    Asked { text, only, balancers: 1, traffic: None, status: None, shadows: Vec::new() }
 }
 
 impl Asked<'_> {
@@ -42,8 +45,11 @@ impl Asked<'_> {
             traffic: self.traffic.as_ref(),
             record: None,
             status: self.status.as_ref(),
+            shadows: &self.shadows,
+            admin: None,
+            until: None,
         };
-        let all = advise(&inputs, &[self.only.to_string()], &|_| {});
+        let all = advise(&inputs, &[self.only.to_string()], &|_| {}).advice;
         for patch in all.iter().filter_map(|advice| advice.patch.as_ref()) {
             assert_ne!(read(&patch.text).unwrap_or_else(|e| panic!("{e}\n{}", patch.text)), plan);
             assert_eq!(applied(self.text, &patch.diff), patch.text, "{}", patch.diff);
@@ -228,27 +234,95 @@ fn a_slow_and_a_failing_endpoint_of_a_running_instance_are_named() {
 fn the_order_is_that_of_effect_and_the_text_has_the_patches() {
     let text = http("balance = \"round_robin\"\nretry = { non_idempotent = true }");
     let plan = read(&text).expect("it is valid");
-    let inputs = Inputs {
-        file: "evenkeel.toml",
-        text: &text,
-        plan: &plan,
-        check: &|text| read(text),
-        cores: 2,
-        balancers: 1,
-        work: None,
-        effort: EFFORT,
-        traffic: None,
-        record: None,
-        status: None,
-    };
-    let all = advise(&inputs, &[], &|_| {});
+    let check = |text: &str| read(text);
+    let inputs = Inputs { cores: 2, effort: EFFORT, ..Inputs::of("evenkeel.toml", &text, &plan, &check) };
+    let found = advise(&inputs, &[], &|_| {});
+    assert_eq!(found.unfinished, Vec::<String>::new());
+    let all = &found.advice;
     assert!(all.is_sorted_by(|a, b| a.verdict <= b.verdict), "{all:?}");
     assert_eq!((all[0].kind, all[0].verdict), ("retries", Verdict::Danger));
-    let shown = evenkeel_advise::text::text(&all);
+    let advised = found.shown("evenkeel.toml");
+    let shown = evenkeel_advise::text::text(&advised);
     assert!(
         shown.starts_with("1. pool \"web\": set non_idempotent = false") && shown.contains("     +balance = "),
         "{shown}"
     );
-    let json = evenkeel_advise::json::json("evenkeel.toml", &all);
-    assert_eq!((&json["config"], &json["advice"][0]["verdict"]), (&"evenkeel.toml".into(), &"danger".into()));
+    assert_eq!((&*advised.config, advised.advice[0].verdict), ("evenkeel.toml", Verdict::Danger));
+}
+
+/// Predictions for a pool of 2,000 requests: its p99, and those of two shadows, in milliseconds.
+fn predicted(now: f64, random: Option<f64>, leastconn: Option<f64>) -> Vec<PoolShadows> {
+    let shadow = |algorithm: &str, ms: Option<f64>| Shadow {
+        algorithm: algorithm.to_string(),
+        p99_ns: ms.map(|ms| ms * 1e6),
+        withheld: if ms.is_none() { vec!["that depends on the weather".to_string()] } else { Vec::new() },
+        ..Shadow::default()
+    };
+    vec![PoolShadows {
+        pool: "web".to_string(),
+        balance: "round_robin".to_string(),
+        requests: 2_000,
+        span_ns: 10_000_000_000,
+        p99_ns: Some(now * 1e6),
+        shadows: vec![shadow("random{draws=3}", random), shadow("leastconn", leastconn)],
+        ..PoolShadows::default()
+    }]
+}
+
+#[test]
+fn the_shadows_of_a_running_pool_judge_its_algorithm() {
+    let text = http("balance = \"round_robin\"\nshadow = [{ random = { draws = 3 } }, \"leastconn\"]");
+    let judged = |shadows: Vec<PoolShadows>| {
+        let status = Some(Status::default());
+        Asked { status, shadows, ..asked(&text, "algorithm") }.advice().remove(0)
+    };
+    let better = judged(predicted(100.0, Some(50.0), Some(60.0)));
+    assert_eq!(better.verdict, Verdict::Change, "{better:?}");
+    assert_eq!(better.says, "set balance = { random = { draws = 3 } } instead of round_robin");
+    let effect = better.effect.expect("it is predicted");
+    assert!((effect.change[1] + 0.5).abs() < 1e-9 && (effect.change[2] + 0.35).abs() < 1e-9, "{effect:?}");
+    assert!(better.patch.is_some_and(|patch| patch.diff.contains("+balance = { random = { draws = 3 } }")));
+    assert!(better.evidence[0].starts_with("by the shadows, from 2000 requests in 10.0 s: p99 100.0 ms now"));
+
+    // Within the error of predictions.
+    let alike = judged(predicted(100.0, Some(80.0), None));
+    assert_eq!((alike.verdict, alike.patch.is_none()), (Verdict::Leave, true), "{alike:?}");
+    assert!(alike.says.contains("(random{draws=3})"), "{}", alike.says);
+    assert!(alike.evidence.iter().any(|line| line.contains("leastconn: p99 unknown")), "{:?}", alike.evidence);
+}
+
+#[test]
+fn shadows_that_cannot_answer_leave_it_to_assumptions() {
+    let text = http("balance = \"round_robin\"\nshadow = [\"leastconn\"]");
+    let other = |change: &dyn Fn(&mut PoolShadows)| {
+        let mut all = predicted(100.0, Some(50.0), Some(60.0));
+        change(&mut all[0]);
+        all
+    };
+    let cases = [
+        (Vec::new(), "the pool has no shadows"),
+        (predicted(100.0, None, None), "the shadows cannot answer: random{draws=3}: that depends on the weather"),
+        (other(&|of| of.nothing = Some("12 requests".to_string())), "the shadows know nothing yet: 12 requests"),
+        (other(&|of| of.requests = 999), "the shadows know 999 requests, and a p99 takes 1000"),
+        (other(&|of| of.balance = "first".to_string()), "the running pool is balanced by first"),
+    ];
+    for (shadows, why) in cases {
+        let status = Some(Status::default());
+        let advice = Asked { status, shadows, ..asked(&text, "algorithm") }.advice().remove(0);
+        assert!(advice.evidence[0].starts_with(why), "{why}: {:?}", advice.evidence);
+        assert!(advice.evidence[1].starts_with("simulated with the settings of the pool"), "{:?}", advice.evidence);
+    }
+}
+
+#[test]
+fn pools_without_time_for_trials_are_named_and_rules_still_count() {
+    let text = http("balance = \"round_robin\"\nretry = { non_idempotent = true }");
+    let plan = read(&text).expect("it is valid");
+    let check = |text: &str| read(text);
+    let until = Some(std::time::Instant::now());
+    let inputs = Inputs { until, ..Inputs::of("evenkeel.toml", &text, &plan, &check) };
+    let found = advise(&inputs, &[], &|_| {});
+    assert_eq!(found.unfinished, ["web"]);
+    let kinds: Vec<&str> = found.advice.iter().map(|advice| advice.kind).collect();
+    assert_eq!(kinds, ["retries"]);
 }

@@ -1,12 +1,13 @@
 //! Advice by a log, applied: the algorithm that it recommends is run on the system that wrote the log, and is better.
 
 use evenkeel_advise::inputs::Effort;
-use evenkeel_advise::{Inputs, Verdict, advise};
+use evenkeel_advise::{Inputs, advise};
 use evenkeel_config::parse_str;
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
 use evenkeel_sim::scenario::{Policy, Scenario};
 use evenkeel_sim::{file, simulate_logged};
+use evenkeel_view::advice::Verdict;
 use evenkeel_whatif::record;
 use std::fmt::Write;
 
@@ -85,20 +86,10 @@ fn the_algorithm_that_a_log_recommends_is_better_on_the_system_that_wrote_it() {
     let plan = parse_str("evenkeel.toml", &text, &|_| None).plan.expect("it is valid");
     let reader = Source::Reader(Box::new(std::io::Cursor::new(lines.into_bytes())), "access.jsonl".to_string());
     let record = record::read(Logs::open(vec![reader], None, None).unwrap_or_else(|e| panic!("{e}")), |_| {});
-    let inputs = Inputs {
-        file: "evenkeel.toml",
-        text: &text,
-        plan: &plan,
-        check: &|text| parse_str("evenkeel.toml", text, &|_| None).plan.ok_or_else(|| "wrong".to_string()),
-        cores: 1,
-        balancers: 1,
-        work: None,
-        effort: Effort { seeds: 2, requests: 500, threads: 2 },
-        traffic: None,
-        record: Some(&record),
-        status: None,
-    };
-    let all = advise(&inputs, &["algorithm".to_string()], &|_| {});
+    let check = |text: &str| parse_str("evenkeel.toml", text, &|_| None).plan.ok_or_else(|| "wrong".to_string());
+    let effort = Effort { seeds: 2, requests: 500, threads: 2 };
+    let inputs = Inputs { effort, record: Some(&record), ..Inputs::of("evenkeel.toml", &text, &plan, &check) };
+    let all = advise(&inputs, &["algorithm".to_string()], &|_| {}).advice;
     let [advice] = &all[..] else { panic!("{all:?}") };
     assert!(advice.evidence[0].contains("requests of the log"), "{advice:?}");
     assert_eq!(advice.verdict, Verdict::Change, "{advice:?}");

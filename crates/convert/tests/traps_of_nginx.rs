@@ -55,3 +55,38 @@ fn a_page_of_nginx_is_no_way_around_a_return_of_its_server() {
     let answered = converted(&format!("http {{ server {{ listen 80; {answered} {proxied} }} }}"));
     assert!(answered.toml.contains("send_status = 403"), "{}", answered.toml);
 }
+
+#[test]
+fn a_zone_of_nginx_whose_keys_differ_is_counted_by_what_they_have_in_common() {
+    let zone = "limit_req_zone $arg_q zone=z:1m rate=2r/m; limit_req zone=z;";
+    let kept = "location /a { proxy_pass http://10.0.0.1; }";
+    let changed = "location /b { rewrite ^/b/(.*)$ /?p=$1 break; proxy_pass http://10.0.0.1; }";
+    for locations in [[kept, changed], [changed, kept]] {
+        let [first, second] = locations;
+        let limited = converted(&format!("http {{ {zone} server {{ listen 80; {first} {second} }} }}"));
+        assert_eq!(limited.toml.matches("key = \"route\"").count(), 1, "{}", limited.toml);
+        assert!(limited.toml.contains("[limit.z]") && !limited.toml.contains("map:"), "{}", limited.toml);
+        assert!(limited.report.decide.iter().any(|item| item.reason.contains("counted by \"route\"")));
+    }
+}
+
+#[test]
+fn responses_of_nginx_expire_by_cache_control() {
+    for (expires, wanted) in [
+        ("7d", "set = { Cache-Control = \"max-age=604800\" }"),
+        ("-1", "set = { Cache-Control = \"no-cache\" }"),
+        ("epoch", "Expires = \"Thu, 01 Jan 1970 00:00:01 GMT\""),
+        ("max", "Cache-Control = \"max-age=315360000\""),
+    ] {
+        let expiring = converted(&format!(
+            "http {{ expires {expires}; server {{ listen 80; location / {{ proxy_pass http://10.0.0.1; }} }} }}"
+        ));
+        assert!(expiring.toml.contains(wanted), "{expires}\n{}", expiring.toml);
+    }
+    for expires in ["$e", "modified +1h", "@15h30m"] {
+        let unknown = converted(&format!(
+            "http {{ server {{ listen 80; location / {{ expires {expires}; proxy_pass http://10.0.0.1; }} }} }}"
+        ));
+        assert!(unknown.report.changes.iter().any(|item| item.reason.contains("not the same for all")), "{expires}");
+    }
+}

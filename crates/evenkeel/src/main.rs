@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 // Order: commands & greeting, arguments, output, reach, serve, asked_at, signals, watchdog, notify, offered,
-// upgrade, window, predictions, planes, registry, asked, configured, in_use, traces, failure & log
+// upgrade, window, advising, predictions, checking, planes, registry, asked, configured, in_use, traces, failure & log
+mod advising;
 mod arguments;
 mod asked;
 mod asked_at;
+mod checking;
 mod commands;
 mod configured;
 mod failure;

@@ -1,6 +1,6 @@
 //! `evenkeel advise`: its patches are those that `evenkeel check` accepts, and the same command gives the same advice.
 
-use crate::support::{Folder, Running, address, ends, evenkeel, get};
+use crate::support::{Folder, Running, address, ask, ends, evenkeel, eventually, get};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -146,6 +146,138 @@ fn a_running_instance_is_asked_for_its_state() {
     assert!(all.len() == 2 && all.iter().all(|one| one["verdict"] == "change"), "{all:#?}");
     let diff = all[0]["patch"].as_str().expect("outlier can be set");
     assert!(diff.contains("-outlier = \"off\"\n+outlier = {}\n"), "{all:#?}");
+    let admin = format!("unix:{socket}");
+    let all = advice(&["-c", &file, "--admin", &admin, "--only", "algorithm"]);
+    let evidence = all[0]["evidence"][0].as_str().expect("a sentence");
+    assert!(evidence.starts_with("the pool has no shadows"), "{all:#?}");
+    let repeat = all[0]["repeat"].as_str().expect("a command");
+    assert!(repeat.ends_with(&format!(" --admin {admin}")), "{repeat}");
+}
+
+const TOKEN: &str = "a-token-that-may-write";
+
+/// A running evenkeel with an admin over TCP, and a pool whose algorithm has a purpose: no trial of algorithms is run.
+struct Site {
+    folder: Folder,
+    file: String,
+    admin: String,
+    running: Running,
+}
+
+impl Site {
+    fn new(name: &str, of_admin: &str) -> Site {
+        let (folder, admin) = (Folder::new(name), address());
+        let (token, endpoints) = (folder.file("token", TOKEN), [address(), address()]);
+        let text = format!(
+            "[admin]\nhttp = {{ bind = '{admin}', write_token = '{token}'{of_admin} }}\n[listener.web]\n\
+             bind = ['{}']\npool = 'web'\n[pool.web]\nsticky = {{ cookie = 'c', secret = 'hush-hush-hush-hush-hush-hush-hush' }}\n\
+             retry = {{ attempts = 0 }} # none\nbalance = 'first'\nshadow = ['random']\nendpoints = {endpoints:?}\n",
+            address()
+        );
+        let file = folder.file("evenkeel.toml", &text);
+        let running = Running::start(&["run", "-c", &file]);
+        Site { folder, file, admin, running }
+    }
+
+    /// Sends a request: status, head and body.
+    fn send(&self, method: &str, path: &str, fields: &str, body: &str) -> (u16, String, String) {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{fields}", self.admin);
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let response = ask(&self.admin, &request).expect("an answer");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a whole head");
+        (head[9..12].parse().expect("a status"), head.to_lowercase(), body.to_owned())
+    }
+
+    /// Advice once it is computed, for a client with these fields.
+    fn advice(&self, fields: &str) -> Value {
+        eventually("advice", || {
+            let (status, head, body) = self.send("GET", "/v1/advice", fields, "");
+            assert!(status == 200 || status == 202, "{head}");
+            let json: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e}: {body}"));
+            (status == 200).then_some(json)
+        })
+    }
+}
+
+/// The write token, as programs send it.
+fn bearer() -> String {
+    format!("Authorization: Bearer {TOKEN}\r\n")
+}
+
+#[test]
+fn a_running_instance_gives_the_advice_of_the_command() {
+    let site = Site::new("advise-api", "");
+    let (status, head, body) = site.send("GET", "/v1/advice", "", "");
+    assert!(status == 202 && head.contains("retry-after: 1") && body.contains("being computed"), "{head} {body}");
+    let page = site.send("GET", "/ui/advice", "", "").2;
+    assert!(page.contains("being computed") || page.contains("1. pool"), "{page}");
+
+    let shown = site.advice(&bearer());
+    let out = ends(&["advise", "--json", "-c", &site.file, "--admin", &site.admin], 0, &[]);
+    let told: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&shown["config"], &shown["advice"]), (&told["config"], &told["advice"]));
+    assert_eq!((&shown["computed"]["generation"], &told["computed"]), (&Value::from(0), &Value::Null));
+    let retries = |all: &Value| {
+        let one = all["advice"].as_array().expect("a list").iter().find(|one| one["kind"] == "retries").cloned();
+        one.expect("retries are off")["patch"].as_str().expect("a patch").to_owned()
+    };
+    assert!(retries(&shown).contains("hush-hush"), "the lines around, for those who may change the file");
+
+    // Without the token, the difference has no line that does not change, and is a patch all the same.
+    let bare = site.advice("");
+    assert_eq!(bare["computed"]["at_ms"], shown["computed"]["at_ms"], "computed once");
+    assert!(!bare.to_string().contains("hush-hush"), "{bare:#}");
+    let diff = retries(&bare);
+    assert!(diff.contains("-retry = { attempts = 0 } # none\n+retry = { attempts = 1"), "{diff}");
+    let changed = site.folder.file("changed.toml", &std::fs::read_to_string(&site.file).expect("it is there"));
+    if patch(&changed, &diff) {
+        let text = std::fs::read_to_string(&changed).expect("it is there");
+        assert!(text.contains("\nretry = { attempts = 1"), "{text}");
+    }
+    for page in [site.send("GET", "/ui/advice", "", "").2, site.send("GET", "/ui/advice", &bearer(), "").2] {
+        let is_whole = page.contains("hush-hush");
+        assert!(page.contains("set retry = { attempts = 1 }") && page.contains("evenkeel advise -c "), "{page}");
+        assert!(page.contains("data-copy=\"patch-") && is_whole != page.contains("Sign in to see them"), "{page}");
+    }
+    let log = site.running.said();
+    assert!(!log.contains("panic"), "{log}");
+}
+
+#[test]
+fn advice_follows_the_configuration() {
+    let site = Site::new("advise-change", "");
+    let has_retries = |all: &Value| {
+        let all = all["advice"].as_array().expect("a list").clone();
+        all.iter().any(|one| one["kind"] == "retries" && one["verdict"] == "change")
+    };
+    assert!(has_retries(&site.advice("")));
+    let text = std::fs::read_to_string(&site.file).expect("it is there").replace("attempts = 0", "attempts = 1");
+    let fields = format!("{}Content-Type: application/toml\r\nIf-Match: \"0\"\r\n", bearer());
+    let (status, _, body) = site.send("POST", "/v1/config", &fields, &text);
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(site.send("GET", "/v1/advice", "", "").0, 202, "the advice was about another configuration");
+    let shown = site.advice("");
+    assert!(!has_retries(&shown) && shown["computed"]["generation"] == 1, "{shown:#}");
+    let page = site.send("GET", "/ui/advice", "", "").2;
+    assert!(page.contains("The running configuration differs from"), "{page}");
+}
+
+#[test]
+fn advice_is_for_those_who_may_read() {
+    let folder = Folder::new("advise-tokens");
+    let read = folder.file("read", "a-token-that-may-read");
+    let site = Site::new("advise-read", &format!(", read_token = '{read}'"));
+    for path in ["/v1/advice", "/ui/advice"] {
+        assert_eq!(site.send("GET", path, "", "").0, 401, "{path}");
+        assert_eq!(site.send("GET", path, "Authorization: Bearer another-token-of-no-use\r\n", "").0, 401, "{path}");
+        let other = "Authorization: Bearer a-token-that-may-read\r\nOrigin: http://evil.example\r\n";
+        assert_eq!(site.send("GET", path, other, "").0, 403, "{path}");
+        let reader = site.send("GET", path, "Authorization: Bearer a-token-that-may-read\r\n", "").0;
+        assert!(reader == 200 || reader == 202, "{path}: {reader}");
+        assert_eq!(site.send("POST", path, &bearer(), "").0, 405, "{path}");
+    }
+    let shown = site.advice("Authorization: Bearer a-token-that-may-read\r\n");
+    assert!(!shown.to_string().contains("hush-hush"), "{shown:#}");
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn every_page_is_light_and_takes_nothing_from_elsewhere() {
         "/ui/tap",
         "/ui/explain",
         "/ui/shadows",
+        "/ui/advice",
         "/ui/certificates",
         "/ui/dns",
     ];

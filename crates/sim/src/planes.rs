@@ -75,6 +75,11 @@ impl PlaneCost {
         !matches!(self.forwarding, Forwarding::Requests | Forwarding::Sessions)
     }
 
+    /// True if it balances requests, which it can send again; false for connections.
+    pub fn sees_requests(&self) -> bool {
+        self.forwarding == Forwarding::Requests
+    }
+
     /// Reason for which the plane cannot keep an algorithm, or the simulator cannot do as the plane does.
     pub fn refuses(&self, algorithm: &'static Algorithm, params: &Params) -> Option<&'static str> {
         let balance = Balance { params: params.clone(), ..Balance::of(algorithm) };

@@ -131,6 +131,14 @@ pub enum Capacity {
         /// Mean time between draws, in nanoseconds.
         mean_ns: u64,
     },
+    /// Another program on the machine, which works at times: each of its threads gets as much of the cores as a request.
+    Neighbour {
+        /// Threads that want to run while it works.
+        threads: u32,
+        /// Mean time for which it works, and for which it does not, in nanoseconds; both are exponential.
+        busy_ns: u64,
+        idle_ns: u64,
+    },
     /// Stalls at intervals (garbage collection, a CPU quota), during which all work is slowed by a factor.
     Stalls {
         /// Time from the end of a stall to the start of the next.

@@ -211,6 +211,21 @@ fn stalls_and_antagonists_take_the_share_they_are_said_to_take() {
 }
 
 #[test]
+fn a_neighbour_takes_less_from_a_server_with_many_requests() {
+    for (users, share) in [(1, 0.5 + 0.5 / 3.0), (4, 0.5 + 0.5 * 4.0 / 6.0)] {
+        let capacity = vec![Capacity::Neighbour { threads: 2, busy_ns: 50 * MS, idle_ns: 50 * MS }];
+        let serving = Serving::Sharing { cores: 1.0 };
+        let server = Server { capacity, serving, threads: users, backlog: 100, ..Server::new("s") };
+        let mut s = scenario(vec![service("a", vec![server])], 5_000);
+        s.load = Load::Closed { users, think: Work::Constant(0) };
+        let run = run(&s);
+        let done = run.throughput() * 0.010;
+        assert!((done / share - 1.0).abs() < 0.05, "{users} users: {done} of its core, not {share}");
+        assert!((run.services[0].servers[0].capacity - share).abs() < 1e-9);
+    }
+}
+
+#[test]
 fn servers_of_one_machine_share_its_cores() {
     // Two services on one core: each request works 10 ms in each, and four users keep it busy.
     let on = |name: &str| vec![Server { machine: Some(0), ..Server::new(name) }];

@@ -6,14 +6,15 @@
 //! 2. [`picks`]: why requests went where they went, and where a [`described`] request would go; [`shadows`]:
 //!    predictions of other algorithms would have done; [`tap`]: requests as they end; [`served`]: routes, certificates,
 //!    zones; [`cache`]: stored responses.
-//! 3. [`config`]: configurations, and their outcomes.
+//! 3. [`config`]: configurations, and their outcomes; [`advice`] on them.
 //! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it from the counts of planes; [`latencies`] and
 //!    [`durations`].
 //! 5. [`words`] for states, times and names.
 #![forbid(unsafe_code)]
 
-// Order: described, events, picks, shadows, tap, timeline, durations, history, latencies, words, status, served,
+// Order: advice, described, events, picks, shadows, tap, timeline, durations, history, latencies, words, status, served,
 // cache, config, orders
+pub mod advice;
 pub mod cache;
 pub mod config;
 pub mod described;

@@ -54,6 +54,8 @@ pub struct Figures {
 pub struct Answer {
     pub label: String,
     pub is_of_the_log: bool,
+    /// True for a choice that no balancer can make.
+    pub is_bound: bool,
     pub figures: Result<Figures, String>,
     /// Natural logarithms of the 99th and 90th percentile and of the median by world.
     pub(crate) by_world: Vec<[f64; 3]>,
@@ -69,8 +71,12 @@ pub fn answers(
     threads: usize,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> (Vec<Answer>, Vec<Vec<Drawn>>) {
-    let unchanged =
-        Question { label: model.policy.label.clone(), policy: model.policy.clone(), conditions: Conditions::default() };
+    let unchanged = Question {
+        label: model.policy.label.clone(),
+        policy: model.policy.clone(),
+        conditions: Conditions::default(),
+        bound: None,
+    };
     let all: Vec<&Question> = std::iter::once(&unchanged).chain(questions).collect();
     let runs = worlds.len() * all.len();
     let (next, played) = (AtomicUsize::new(0), Mutex::new(vec![None; runs]));
@@ -83,7 +89,7 @@ pub fn answers(
                         return;
                     }
                     let question = all[run % all.len()];
-                    let result = worlds[run / all.len()].play(&question.policy, &question.conditions);
+                    let result = worlds[run / all.len()].play(question);
                     played.lock().unwrap_or_else(PoisonError::into_inner)[run] = Some(result);
                     progress(run + 1, runs);
                 }
@@ -96,13 +102,19 @@ pub fn answers(
     let (base, systems) = (of(0), worlds.iter().map(|world| world.system).collect::<Vec<_>>());
     let answer = |(number, question): (usize, &Question)| {
         let runs = of(number + 1);
-        let is_of_the_log = question.policy.is_same(&model.policy) && question.conditions.are_those_of_the_log();
+        let is_bound = question.bound.is_some();
+        let is_of_the_log =
+            !is_bound && question.policy.is_same(&model.policy) && question.conditions.are_those_of_the_log();
         let by_world =
             runs.iter().map(|of| [of.ln_p99.value, of.p90_ns.max(1.0).ln(), of.median_ns.max(1.0).ln()]).collect();
         Answer {
             label: question.label.clone(),
             is_of_the_log,
-            figures: figures(model, traffic, &base, &runs, &systems),
+            is_bound,
+            figures: match question.refusal() {
+                Some(why) => Err(why),
+                None => figures(model, traffic, &base, &runs, &systems),
+            },
             by_world,
         }
     };
@@ -133,7 +145,11 @@ fn figures(
         let change = range(&changes, systems);
         Time { value: logged + change.middle, change }
     };
-    let share = |at: usize| range(&runs.iter().map(|run| run.shares[at].value).collect::<Vec<_>>(), systems);
+    let share = |at: usize| {
+        let Range { low, middle, high } =
+            range(&runs.iter().map(|run| run.shares[at].value).collect::<Vec<_>>(), systems);
+        Range { low: low.max(0.0), middle, high: high.min(1.0) }
+    };
     let failed: Vec<f64> = runs.iter().map(|run| run.failed).collect();
     Ok(Figures {
         times: [time(0, |of| of.median_ns), time(1, |of| of.p90_ns), time(2, |of| of.ln_p99.value.exp())],

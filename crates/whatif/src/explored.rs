@@ -223,7 +223,7 @@ fn of_log(blocks: &[Vec<Drawn>], shares: &[f64]) -> Option<Estimate> {
     });
     let count = total.weight.powi(2) / total.squares;
     let [latency_ns, failed] = total.means().filter(|_| count >= COMPARED_MIN)?;
-    // The error of a ratio of sums is that of the sum of residuals, by block.
+    // The error of a ratio of sums is the error of the sum of residuals, by block.
     let half = |mean: f64, of: fn(&Sums) -> f64| {
         let squares: f64 = blocks.iter().map(|block| (of(block) - mean * block.weight).powi(2)).sum();
         let length = blocks.len() as f64;

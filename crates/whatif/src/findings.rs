@@ -11,7 +11,8 @@ use crate::record::Record;
 use crate::traffic::{Member, Traffic};
 use crate::verdict::{Verdict, verdict};
 use crate::worlds::worlds;
-use evenkeel_sim::replay::Trace;
+use evenkeel_sim::planes::PlaneCost;
+use evenkeel_sim::replay::{Bound, Trace};
 
 /// Input of an analysis, beside the record.
 pub struct Asked<'a> {
@@ -62,6 +63,8 @@ pub struct Findings {
     /// Explored picks beside the model; `None` if the log has none.
     pub explored: Option<Explored>,
     pub answers: Vec<Answer>,
+    /// Plane of the questions; `None` for the same as in the log.
+    pub plane: Option<&'static PlaneCost>,
     pub verdict: Option<Verdict>,
 }
 
@@ -80,6 +83,7 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         model: None,
         explored: None,
         answers: Vec::new(),
+        plane: None,
         verdict: None,
     };
     let traffic = match Traffic::of(record, asked.pool, asked.members.as_deref(), asked.workers) {
@@ -106,8 +110,23 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
     if !policies.iter().any(|policy| policy.is_same(&model.policy)) {
         policies.insert(0, model.policy.clone());
     }
-    let question = |policy: Candidate| Question { label: policy.label.clone(), policy, conditions: conditions.clone() };
-    let questions: Vec<Question> = policies.into_iter().map(question).collect();
+    if conditions.hedge.is_some() && !has_fast_ends(&traffic.trace) {
+        return Err("--hedge: responses take long after their first byte, which a copy would not hasten".to_string());
+    }
+    let question = |policy: Candidate| Question {
+        label: policy.label.clone(),
+        policy,
+        conditions: conditions.clone(),
+        bound: None,
+    };
+    // A bound has the endpoints and the load of the question, and nothing that balancers do.
+    let bound = |bound: Bound| Question {
+        label: bound.name().to_string(),
+        policy: model.policy.clone(),
+        conditions: Conditions { balancers: 1, queue: None, hedge: None, plane: None, ..conditions.clone() },
+        bound: Some(bound),
+    };
+    let questions: Vec<Question> = policies.into_iter().map(question).chain(Bound::ALL.map(bound)).collect();
     let worlds = worlds(&model, &traffic, retries(&traffic), asked.worlds.max(model.systems.len()), asked.seed);
     let (mut answers, drawn) = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
     let mut explored = Explored::of(&traffic, &worlds, &drawn);
@@ -115,10 +134,20 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         return Ok(Findings { doubts: vec![doubt], model: Some(model), explored, ..found });
     }
     if let Some(explored) = explored.as_mut().filter(|_| conditions.are_those_of_the_log()) {
-        answers.iter_mut().zip(&questions).for_each(|(answer, question)| explored.judge(answer, question, &traffic));
+        let policies = answers.iter_mut().zip(&questions).filter(|(answer, _)| !answer.is_bound);
+        policies.for_each(|(answer, question)| explored.judge(answer, question, &traffic));
     }
     let verdict = verdict(&answers, &worlds, &model.policy.label);
-    Ok(Findings { model: Some(model), explored, answers, verdict: Some(verdict), ..found })
+    let plane = conditions.plane;
+    Ok(Findings { model: Some(model), explored, answers, plane, verdict: Some(verdict), ..found })
+}
+
+/// True if most of the time of requests passes before the first byte of their responses.
+fn has_fast_ends(trace: &Trace) -> bool {
+    let (before, all) = trace
+        .requests()
+        .fold((0.0, 0.0), |(before, all), a| (before + a.latency_ns as f64, all + a.held_ns.max(a.latency_ns) as f64));
+    before >= 0.9 * all
 }
 
 /// Load of a trace over time, in at most 200 intervals.

@@ -25,7 +25,8 @@ pub fn json(found: &Findings) -> Value {
         json!({ "compared": compared.collect::<Vec<_>>(), "systems": systems.collect::<Vec<_>>(), "memory": [model.memory.within, model.memory.across, model.memory.error] })
     });
     let answers = found.answers.iter().map(|answer| {
-        let mut value = json!({ "question": answer.label, "refused": answer.figures.as_ref().err() });
+        let mut value =
+            json!({ "question": answer.label, "bound": answer.is_bound, "refused": answer.figures.as_ref().err() });
         if let (Ok(figures), Some(object)) = (&answer.figures, value.as_object_mut()) {
             object.extend(of_figures(figures, &found.names));
         }

@@ -1,9 +1,11 @@
 //! Questions: other policies, and other conditions.
 
 use crate::policy::Candidate;
+use evenkeel_sim::planes::PlaneCost;
+use evenkeel_sim::replay::Bound;
 
 /// Conditions to try policies in; by default as in the log.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Conditions {
     /// Factor of the rate of requests.
     pub load: f64,
@@ -17,18 +19,39 @@ pub struct Conditions {
     pub slowed: Vec<(usize, f64)>,
     /// Most tries after the first; `None` as in the log.
     pub retries: Option<u32>,
+    /// Most requests at each endpoint, beyond which requests wait in a queue; `None` as in the log.
+    pub queue: Option<u32>,
+    /// Percentile of the latencies, 0 to 1, after which a second copy is sent; `None` for none.
+    pub hedge: Option<f64>,
+    /// Plane that balances; `None` for the same as in the log.
+    pub plane: Option<&'static PlaneCost>,
 }
 
 impl Default for Conditions {
     fn default() -> Conditions {
-        Conditions { load: 1.0, balancers: 1, added: 0, removed: Vec::new(), slowed: Vec::new(), retries: None }
+        Conditions {
+            load: 1.0,
+            balancers: 1,
+            added: 0,
+            removed: Vec::new(),
+            slowed: Vec::new(),
+            retries: None,
+            queue: None,
+            hedge: None,
+            plane: None,
+        }
     }
 }
 
 impl Conditions {
     /// True if nothing differs from the log.
     pub fn are_those_of_the_log(&self) -> bool {
-        *self == Conditions::default()
+        let Conditions { load, balancers, added, removed, slowed, retries, queue, hedge, plane } = self;
+        (*load, *balancers, *added) == (1.0, 1, 0)
+            && removed.is_empty()
+            && slowed.is_empty()
+            && (retries, queue, hedge) == (&None, &None, &None)
+            && plane.is_none()
     }
 }
 
@@ -38,4 +61,29 @@ pub struct Question {
     pub label: String,
     pub policy: Candidate,
     pub conditions: Conditions,
+    /// Bound instead of the policy.
+    pub bound: Option<Bound>,
+}
+
+impl Question {
+    /// Reason why the plane of the question cannot do it.
+    pub fn refusal(&self) -> Option<String> {
+        let plane = self.conditions.plane.filter(|_| self.bound.is_none())?;
+        let why = match () {
+            () if plane.sees_requests() => None,
+            () if self.conditions.hedge.is_some() => Some("it sends no second copies"),
+            () if self.conditions.retries.is_some_and(|tries| tries > 0) => Some("it tries no request again"),
+            () => None,
+        };
+        let why = why.or_else(|| plane.refuses(self.policy.algorithm, &self.policy.params))?;
+        Some(format!("the plane {}: {why}", plane.name))
+    }
+
+    /// Most tries after the first, of as many as the log has.
+    pub(crate) fn retries(&self, logged: u32) -> u32 {
+        match self.conditions.plane {
+            Some(plane) if !plane.sees_requests() => 0,
+            _ => self.conditions.retries.unwrap_or(logged),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use crate::answer::BEYOND_MAX;
 use crate::explored::{PICKS_MIN, Shares};
 use crate::findings::Findings;
+use evenkeel_sim::planes::{self, PlaneCost};
 use std::fmt::Write;
 
 /// Formats findings: doubts with remedies, or validation, a table of changes and the verdict.
@@ -25,7 +26,8 @@ pub fn text(found: &Findings) -> String {
     }
     let _ = writeln!(out, "\nChange from {} with 90 % intervals, in ms:", model.policy.label);
     let _ = writeln!(out, "  {:24} {:>30} {:>30} {:>30}", "", "p50", "p90", "p99");
-    for answer in &found.answers {
+    let (bounds, policies): (Vec<_>, Vec<_>) = found.answers.iter().partition(|answer| answer.is_bound);
+    for answer in policies.into_iter().chain(bounds) {
         match &answer.figures {
             Err(why) => {
                 let _ = writeln!(out, "  {:24} not known: {why}", answer.label);
@@ -37,18 +39,33 @@ pub fn text(found: &Findings) -> String {
                     let (low, middle, high) = (ms(time.change.low), ms(time.change.middle), ms(time.change.high));
                     let _ = write!(out, " {:>30}", format!("{middle:+.3} [{low:+.3}, {high:+.3}]"));
                 }
-                if figures.extrapolated > BEYOND_MAX {
+                if answer.is_bound {
+                    out.push_str("  a bound: no balancer can do it");
+                } else if figures.extrapolated > BEYOND_MAX {
                     let _ = write!(out, "  {:.0} % of it beyond what the log shows", 100.0 * figures.extrapolated);
                 }
                 let _ = writeln!(out);
             }
         }
     }
+    if let Some(plane) = found.plane {
+        let _ = writeln!(out, "\n{}", costs(plane));
+    }
     out.push_str(&explored(found));
     if let Some(verdict) = &found.verdict {
         let _ = writeln!(out, "\nVerdict: {}", verdict.text);
     }
     out
+}
+
+/// Measured processor times of a plane and a proxy.
+fn costs(plane: &PlaneCost) -> String {
+    let us = |plane: &PlaneCost| plane.apart_ns as f64 / 1e3;
+    let own = format!("plane {}: {} us of processor time a request and connection, as measured", plane.name, us(plane));
+    match planes::find("http").filter(|http| http.name != plane.name) {
+        Some(http) => format!("{own}; {}: {} us", http.name, us(http)),
+        None => own,
+    }
 }
 
 /// Lines about the explored requests; empty if the log has none.

@@ -20,7 +20,7 @@ const USEFUL: f64 = 0.03;
 /// Judges the answers; `logged` is the label of the policy in force.
 pub fn verdict(answers: &[Answer], worlds: &[World], logged: &str) -> Verdict {
     let systems: Vec<usize> = worlds.iter().map(|world| world.system).collect();
-    let known: Vec<&Answer> = answers.iter().filter(|answer| answer.figures.is_ok()).collect();
+    let known: Vec<&Answer> = answers.iter().filter(|answer| !answer.is_bound && answer.figures.is_ok()).collect();
     let mean = |answer: &Answer| answer.by_world.iter().map(|of| of[0]).sum::<f64>() / answer.by_world.len() as f64;
     let Some(best) = known.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))) else {
         let text = "no question has an answer; each says why".to_string();
@@ -55,9 +55,12 @@ fn text(best: &Answer, alike: &[String], logged: &str) -> String {
     let Ok(figures) = &best.figures else { return String::new() };
     let [p50, _, p99] = figures.times;
     let ms = |ns: f64| format!("{:+.2} ms", ns / 1e6);
+    let choice = match best.label == logged {
+        true => format!("{logged} under these conditions"),
+        false => format!("{} instead of {logged}", best.label),
+    };
     format!(
-        "{} instead of {logged}: p99 {} [{}, {}], p50 {} [{}, {}]{others}",
-        best.label,
+        "{choice}: p99 {} [{}, {}], p50 {} [{}, {}]{others}",
         ms(p99.change.middle),
         ms(p99.change.low),
         ms(p99.change.high),

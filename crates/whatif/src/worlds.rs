@@ -2,12 +2,12 @@
 //! drawn anew, and the arrivals in another order of blocks. All policies run in the same worlds.
 
 use crate::model::{Likely, Model};
-use crate::question::Conditions;
+use crate::question::{Conditions, Question};
 use crate::traffic::Traffic;
-use evenkeel_balance::{EndpointSpec, Rng};
+use evenkeel_balance::{EndpointSpec, Rng, hedge};
 use evenkeel_sim::replay::fit::order;
 use evenkeel_sim::replay::ranks::ranks;
-use evenkeel_sim::replay::{Clients, Course, Played, System, Trace, Way, play};
+use evenkeel_sim::replay::{Clients, Course, Hedging, Played, System, Trace, Way, play};
 
 /// Blocks of consecutive arrivals that are drawn anew.
 const BLOCKS: usize = 24;
@@ -25,6 +25,9 @@ pub struct World {
     ranks: Option<Vec<f32>>,
     retries: u32,
     answers_probes: bool,
+    /// True if a request takes its work along to another endpoint. A log has each request once, so that half of the worlds
+    /// of each system are so.
+    is_of_demand: bool,
     seed: u64,
 }
 
@@ -43,6 +46,7 @@ pub(crate) fn latest(trace: &Trace) -> Trace {
 
 fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -> World {
     let system = number % model.systems.len();
+    let is_of_demand = number / model.systems.len() % 2 == 0;
     let Likely { ways, clients, .. } = &model.systems[system];
     let mut rng = Rng::new(evenkeel_balance::rng::mix(seed ^ (number as u64 + 1) << 20));
     // Ranks belong to the part of the log that is used, under models that are fitted to it.
@@ -54,7 +58,17 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
         Some(_) => ways.clone(),
         None => ways.iter().map(|way| resampled(way, &mut rng)).collect(),
     };
-    World { system, trace, ways, clients: *clients, ranks, retries, answers_probes: false, seed: rng.next_u64() }
+    World {
+        system,
+        trace,
+        ways,
+        clients: *clients,
+        ranks,
+        retries,
+        answers_probes: false,
+        is_of_demand,
+        seed: rng.next_u64(),
+    }
 }
 
 /// Model with as many samples, drawn from its own with repetition.
@@ -89,8 +103,9 @@ fn blocks(trace: &Trace, ranks: Option<&[f32]>, rng: &mut Rng) -> (Trace, Option
 }
 
 impl World {
-    /// Runs a policy in the world under conditions.
-    pub fn play(&self, policy: &crate::policy::Candidate, conditions: &Conditions) -> Played {
+    /// Answers a question in the world.
+    pub fn play(&self, question: &Question) -> Played {
+        let Question { policy, conditions, bound, .. } = question;
         let (members, ways) = self.endpoints(conditions);
         let system = System {
             trace: &self.trace,
@@ -107,8 +122,14 @@ impl World {
             &system,
             Course {
                 pace: conditions.load,
-                retries: conditions.retries.unwrap_or(self.retries),
+                retries: question.retries(self.retries),
                 balancers: conditions.balancers,
+                bound: *bound,
+                queue: if conditions.queue.is_some() { u32::MAX } else { 0 },
+                hedging: conditions.hedge.map(|percentile| Hedging {
+                    settings: hedge::Settings { percentile, ..hedge::Settings::default() },
+                    is_of_demand: self.is_of_demand,
+                }),
                 ..Course::new(policy.algorithm, &policy.params, self.seed)
             },
         )
@@ -127,6 +148,9 @@ impl World {
             let id = evenkeel_balance::EndpointId::of(&format!("added {number}"));
             members.push(EndpointSpec { id, ..like.clone() });
             ways.push(way.clone());
+        }
+        if let Some(most) = conditions.queue {
+            members.iter_mut().for_each(|member| member.in_flight_max = most);
         }
         let mut removed = conditions.removed.clone();
         removed.sort_unstable();

@@ -1,5 +1,6 @@
 //! Answers to logs of simulated systems, whose truth is run, and refusals of logs that were spoilt.
 
+mod conditions;
 mod explored;
 mod shadow;
 
@@ -61,6 +62,10 @@ fn findings(lines: impl Iterator<Item = String>, in_force: Option<&str>) -> Find
 }
 
 fn found(lines: impl Iterator<Item = String>, in_force: Option<Candidate>) -> Findings {
+    found_under(lines, in_force, &Conditions::default())
+}
+
+fn found_under(lines: impl Iterator<Item = String>, in_force: Option<Candidate>, conditions: &Conditions) -> Findings {
     let text: Vec<String> = lines.collect();
     let reader = std::io::Cursor::new(text.join("\n").into_bytes());
     let logs = Logs::open(vec![Source::Reader(Box::new(reader), "test".to_string())], None, None).expect("a format");
@@ -72,7 +77,7 @@ fn found(lines: impl Iterator<Item = String>, in_force: Option<Candidate>) -> Fi
         answers_probes: false,
         in_force,
         policies: Vec::new(),
-        conditions: &|_| Ok(Conditions::default()),
+        conditions: &|_| Ok(conditions.clone()),
         worlds: 12,
         seed: 1,
         threads: 2,

@@ -1,5 +1,5 @@
-//! The same requests as a pool remembers them for its shadows, and as lines of its log: both predictions agree, and both
-//! refuse what is broken.
+//! Comparison of a pool's shadows with answers from the lines of its log, for the same requests: both agree, and both refuse
+//! broken recordings.
 
 use super::{found, kinds, line, policy, scenario};
 use evenkeel_balance::EndpointId;

@@ -3,12 +3,13 @@
 //! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their
 //!    limits.
 //! 2. [`json`]: the encoding of bodies, whose types are in `view`; [`running`]: the process that answers.
-//! 3. [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`],
+//! 3. [`advice`], [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`],
 //!    [`tap`]: the paths.
 
-// Order: cache, config, endpoints, events, history, picks, process, served, splits, access, tap, running, waiting,
+// Order: advice, cache, config, endpoints, events, history, picks, process, served, splits, access, tap, running, waiting,
 // problem, json
 pub mod access;
+pub mod advice;
 pub mod cache;
 pub mod config;
 pub mod endpoints;
@@ -78,6 +79,7 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(picks::explain))
         .routes(routes!(picks::shadows))
         .routes(routes!(picks::shadows_of))
+        .routes(routes!(advice::advice))
         .routes(routes!(tap::tap))
         .routes(routes!(config::config))
         .routes(routes!(config::apply).layer(DefaultBodyLimit::max(waiting::TEXT_MAX)))

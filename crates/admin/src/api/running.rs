@@ -1,6 +1,7 @@
 //! Interface of the process that the API serves. The binary implements it.
 
 use super::problem::Problem;
+use evenkeel_view::advice::{Advised, Computing};
 use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopWanted};
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
 use evenkeel_view::history::History;
@@ -29,6 +30,13 @@ pub enum Told {
     Request(Box<Tapped>),
     /// Number of requests that came too fast to be reported.
     Dropped(u64),
+}
+
+/// State of the advice on the configuration.
+#[derive(Debug)]
+pub enum Answer {
+    Made(Advised),
+    Computing(Computing),
 }
 
 /// The process, as the API sees it. Called on the admin's own thread.
@@ -121,6 +129,13 @@ pub trait Running: Send + Sync + 'static {
 
     /// Returns the predictions of the shadows of all pools, or of a single pool.
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>>;
+
+    /// Returns the advice on the configuration, or begins to compute it. With `whole`, patches have the lines around
+    /// their changes.
+    ///
+    /// # Errors
+    /// The computation failed.
+    fn advice(&self, whole: bool) -> Result<Answer, Problem>;
 
     /// Follows the requests that end from now on.
     ///

@@ -3,13 +3,14 @@
 //!
 //! 1. [`page`]: pages and requests for them; [`layout`]: parts that every page has; [`live`]: pages that are updated
 //!    every second.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`cache`], [`tap`], [`explain`], [`shadows`],
-//!    [`config`], [`certificates`], [`dns`]: the pages.
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`cache`], [`tap`], [`explain`],
+//!    [`alternatives`], [`config`], [`certificates`], [`dns`]: the pages.
 //! 3. [`cards`], [`plots`], [`table`], [`shown`]: parts of pages, and figures, times and states as they are written.
 //! 4. [`watching`]: requests that are kept from second to second.
 
-// Order: cache, certificates, config, dns, endpoint, flow, layout, live, overview, pools, cards, plots, routes,
-// explain, shadows, tap, page, shown, table, watching
+// Order: alternatives, cache, certificates, config, dns, endpoint, flow, layout, live, overview, pools, cards, plots, routes,
+// explain, tap, page, shown, table, watching
+mod alternatives;
 mod cache;
 mod cards;
 mod certificates;
@@ -25,7 +26,6 @@ mod page;
 mod plots;
 mod pools;
 mod routes;
-mod shadows;
 mod shown;
 mod table;
 mod tap;
@@ -33,6 +33,7 @@ mod watching;
 
 use crate::api::Process;
 use crate::api::access::{Caller, SIGN_IN};
+use alternatives::{advice, shadows};
 use axum::extract::{Path, Query, State};
 use axum::http::Uri;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
@@ -54,6 +55,7 @@ static PAGES: &[&Page] = &[
     &tap::PAGE,
     &explain::PAGE,
     &shadows::PAGE,
+    &advice::PAGE,
     &config::PAGE,
     &certificates::PAGE,
     &dns::PAGE,

@@ -1,15 +1,17 @@
 //! The algorithm of a pool, and its parameters.
 
-// Order: of_log
+// Order: of_log, of_shadows, outcome
 mod of_log;
+mod of_shadows;
+mod outcome;
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use crate::trial::{self, Comparison, Scene, USUAL, Values};
 use evenkeel_config::plan::Pool;
-
-pub(super) const KIND: &str = "algorithm";
+use evenkeel_view::advice::Verdict;
+use outcome::{KIND, Outcome};
 
 /// Values of `balance` that are tried. None needs a key or probes.
 const CANDIDATES: &[&str] =
@@ -18,8 +20,8 @@ const CANDIDATES: &[&str] =
 /// Difference of mean changes below which two algorithms are alike.
 const ALIKE: f64 = 0.03;
 
-pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    inputs.pools().map(|pool| of_pool(inputs, pool)).collect()
+pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
+    vec![of_pool(inputs, pool)]
 }
 
 /// Change of the algorithm that was tried.
@@ -40,9 +42,16 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
     if pool.balance.algorithm.name == "first" {
         return leave(format!("leave {own}: its order of endpoints is wanted"));
     }
-    let replayed = of_log::advise(inputs, pool);
-    if let Some(of_log::Outcome::Answered(advice)) = replayed {
-        return *advice;
+    let mut refusals = Vec::new();
+    for judge in [of_log::advise, of_shadows::advise] {
+        match judge(inputs, pool) {
+            Some(Outcome::Answered(mut advice)) => {
+                advice.evidence.extend(refusals);
+                return *advice;
+            }
+            Some(Outcome::Refused(why)) => refusals.push(why),
+            None => {}
+        }
     }
     let before: Vec<Option<Values>> = USUAL.iter().map(|scene| p99(inputs, pool, *scene)).collect();
     let tried: Vec<Tried> = CANDIDATES.iter().filter_map(|value| attempt(inputs, pool, value, &before)).collect();
@@ -82,9 +91,7 @@ fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {
         });
         advice.evidence.push(format!("{}: p99 {}", one.label, changes.collect::<Vec<_>>().join("; ")));
     }
-    if let Some(of_log::Outcome::Refused(why)) = replayed {
-        advice.evidence.insert(0, why);
-    }
+    advice.evidence.splice(0..0, refusals);
     advice.repeat = Some(inputs.repeat(KIND));
     advice
 }

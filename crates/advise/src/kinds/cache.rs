@@ -1,10 +1,10 @@
 //! Caching of routes whose requests repeat.
 
 use super::routes::{each, position};
-use crate::advice::{Advice, Verdict};
-use crate::effect::{Effect, Figure};
+use crate::advice::Advice;
 use crate::inputs::Inputs;
 use crate::traffic::{FRESH_S, OfRoute};
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "cache";
 

@@ -1,10 +1,10 @@
 //! Compression of routes whose responses are texts.
 
 use super::routes::{each, position};
-use crate::advice::{Advice, Verdict};
-use crate::effect::{Effect, Figure};
+use crate::advice::Advice;
 use crate::inputs::Inputs;
 use crate::traffic::OfRoute;
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "compression";
 

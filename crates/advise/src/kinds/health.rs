@@ -1,11 +1,11 @@
 //! Health checks and ejection: requests that an endpoint with errors costs.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
-use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use crate::trial::{self, Event, Scene, Spread};
 use evenkeel_config::plan::Pool;
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "health";
 
@@ -14,8 +14,8 @@ const SCENE: Scene = Scene { load: 0.7, spread: Spread::Exponential, event: Even
 /// Share of requests below which failures are left alone.
 const WORTH: f64 = 0.001;
 
-pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    inputs.pools().map(|pool| of_pool(inputs, pool)).collect()
+pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
+    vec![of_pool(inputs, pool)]
 }
 
 fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {

@@ -1,11 +1,11 @@
 //! Limits of endpoints: a limit that requests reach in normal operation.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
-use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use crate::trial::{self, Event, Scene, Spread};
 use evenkeel_config::plan::Pool;
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "limits";
 
@@ -14,9 +14,9 @@ const SCENE: Scene = Scene { load: 0.9, spread: Spread::Exponential, event: Even
 /// Share of requests below which failures are left alone.
 const WORTH: f64 = 0.001;
 
-pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    let is_limited = |pool: &&std::sync::Arc<Pool>| pool.limits.requests_per_endpoint > 0;
-    inputs.pools().filter(is_limited).filter_map(|pool| of_pool(inputs, pool)).collect()
+pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
+    let is_limited = pool.limits.requests_per_endpoint > 0;
+    is_limited.then(|| of_pool(inputs, pool)).flatten().into_iter().collect()
 }
 
 fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Option<Advice> {

@@ -1,12 +1,12 @@
 //! The plane of a listener: processor time that forwarding in the kernel saves.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
-use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use evenkeel_config::plan::{Listener, Mode, Plane};
 use evenkeel_config::planes::{Fidelity, policies};
 use evenkeel_sim::planes::{self, PlaneCost};
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 
 const KIND: &str = "plane";
 

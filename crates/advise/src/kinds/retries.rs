@@ -1,9 +1,10 @@
 //! Retries and hedging: settings that repeat work or overload endpoints.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use evenkeel_config::plan::Pool;
+use evenkeel_view::advice::Verdict;
 
 const KIND: &str = "retries";
 

@@ -1,8 +1,9 @@
 //! Endpoints of a running instance that differ from their pool.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
+use evenkeel_view::advice::Verdict;
 use evenkeel_view::{Endpoint, Pool};
 
 const KIND: &str = "running";

@@ -1,10 +1,11 @@
 //! Slow start: the cost of an endpoint that starts cold.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use crate::trial::{self, Event, Scene, Spread};
 use evenkeel_config::plan::Pool;
+use evenkeel_view::advice::Verdict;
 
 const KIND: &str = "slow-start";
 
@@ -13,8 +14,8 @@ const SCENE: Scene = Scene { load: 0.5, spread: Spread::Exponential, event: Even
 /// Longer than the assumed warm-up.
 const WINDOW: &str = "\"30s\"";
 
-pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    inputs.pools().filter(|pool| pool.slow_start.is_none()).filter_map(|pool| of_pool(inputs, pool)).collect()
+pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
+    pool.slow_start.is_none().then(|| of_pool(inputs, pool)).flatten().into_iter().collect()
 }
 
 fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Option<Advice> {

@@ -1,19 +1,17 @@
 //! The number of balancers, and load reports between them.
 
-use crate::advice::{Advice, Verdict};
+use crate::advice::Advice;
 use crate::edit::At;
 use crate::inputs::Inputs;
 use crate::trial::{self, Comparison, Scene, USUAL, Values};
 use evenkeel_config::plan::Pool;
+use evenkeel_view::advice::Verdict;
 
 const KIND: &str = "topology";
 
-pub(super) fn advise(inputs: &Inputs<'_>) -> Vec<Advice> {
-    let looks_at_loads = |pool: &Pool| pool.balance.algorithm.needs.in_flight;
-    match inputs.balancers {
-        1 => Vec::new(),
-        _ => inputs.pools().filter(|pool| looks_at_loads(pool)).map(|pool| of_pool(inputs, pool)).collect(),
-    }
+pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Vec<Advice> {
+    let is_asked = inputs.balancers > 1 && pool.balance.algorithm.needs.in_flight;
+    is_asked.then(|| of_pool(inputs, pool)).into_iter().collect()
 }
 
 fn of_pool(inputs: &Inputs<'_>, pool: &Pool) -> Advice {

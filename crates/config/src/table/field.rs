@@ -274,6 +274,13 @@ impl Field for Balance {
     }
 
     fn write(&self, _: &Balance, _: &Kind) -> String {
+        self.to_toml()
+    }
+}
+
+impl Balance {
+    /// Value of `balance` in a configuration that gives this algorithm with its parameters.
+    pub fn to_toml(&self) -> String {
         let unset = Balance::of(self.algorithm);
         let mut params = Lines::default();
         for param in self.algorithm.params {

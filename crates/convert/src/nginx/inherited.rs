@@ -9,6 +9,7 @@ pub(super) const INHERITED: &[&str] = &[
     "proxy_set_header",
     "grpc_set_header",
     "add_header",
+    "expires",
     "client_max_body_size",
     "auth_basic",
     "auth_basic_user_file",

@@ -95,7 +95,7 @@ const ROWS: &[(&str, Fate)] = &[
     ("root", Changes(FILES.0, FILES.1)), ("alias", Changes(FILES.0, FILES.1)), ("index", Changes(FILES.0, FILES.1)), ("autoindex", Changes(FILES.0, FILES.1)),
     ("autoindex_exact_size", Changes(FILES.0, FILES.1)), ("autoindex_localtime", Changes(FILES.0, FILES.1)), ("autoindex_format", Changes(FILES.0, FILES.1)),
     ("disable_symlinks", Changes(FILES.0, FILES.1)), ("random_index", Changes(FILES.0, FILES.1)), ("empty_gif", Changes(FILES.0, FILES.1)), ("slice", Changes(FILES.0, FILES.1)),
-    ("mp4", Changes(FILES.0, FILES.1)), ("flv", Changes(FILES.0, FILES.1)), ("dav_methods", Changes(FILES.0, FILES.1)), ("gzip_static", Changes(FILES.0, FILES.1)), ("expires", Changes(FILES.0, "set Cache-Control in response_headers, where a pool answers")),
+    ("mp4", Changes(FILES.0, FILES.1)), ("flv", Changes(FILES.0, FILES.1)), ("dav_methods", Changes(FILES.0, FILES.1)), ("gzip_static", Changes(FILES.0, FILES.1)),
     ("gzip_buffers", Lossless(MACHINERY)), ("gzip_http_version", Lossless(MACHINERY)),
     ("gzip_disable", Lossless("no browser of today needs it")), ("gunzip", Changes(GUNZIP.0, GUNZIP.1)),
     ("brotli_static", Changes(FILES.0, FILES.1)),

@@ -2,9 +2,10 @@
 
 use crate::arguments::asking::At;
 use crate::arguments::values::{
-    Policies, admin_address, algorithm_names, factor, kinds_of_advice, policies, rate, time,
+    Policies, admin_address, algorithm_names, factor, kinds_of_advice, percentile, plane, policies, rate, time,
 };
 use clap::Args;
+use evenkeel_sim::planes::PlaneCost;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -176,6 +177,18 @@ pub struct Whatif {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
     pub retries: Option<u32>,
 
+    /// Try them with at most this many requests at each endpoint; the rest waits in a queue
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub queue: Option<u32>,
+
+    /// Try them with a second copy of requests that take longer than this percentile, for 5 % of them
+    #[arg(long, value_name = "P50..P99", value_parser = percentile)]
+    pub hedge: Option<f64>,
+
+    /// Try them on this plane, if each request has a connection of its own: ebpf, nftables, http or tcp
+    #[arg(long, value_name = "PLANE", value_parser = plane)]
+    pub plane: Option<&'static PlaneCost>,
+
     /// Endpoints answer probes of their load, as prequal wants [default: by load_reports in --from]
     #[arg(long)]
     pub probes: bool,
@@ -223,7 +236,7 @@ pub struct Advise {
     #[arg(long, value_name = "FORMAT", requires = "log")]
     pub format: Option<String>,
 
-    /// Ask the evenkeel at this address for its state: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT
+    /// Ask the evenkeel at this address for its state and shadows: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT
     #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     pub admin: Option<At>,
 

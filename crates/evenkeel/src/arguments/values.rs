@@ -4,6 +4,7 @@ use crate::arguments::At;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use evenkeel_balance::algorithms;
 use evenkeel_config::{Diagnostic, Plan, tables};
+use evenkeel_sim::planes::{self, PlaneCost};
 use std::time::Duration;
 
 /// Algorithms that a simulation compares.
@@ -25,6 +26,17 @@ pub fn rate(text: &str) -> Result<f64, String> {
 pub fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor: &f64| (0.01..=100.0).contains(factor));
     factor.ok_or_else(|| "write a factor, 0.01 to 100, such as 1.5".to_string())
+}
+
+/// A percentile of latencies, as a part from 0 to 1.
+pub fn percentile(text: &str) -> Result<f64, String> {
+    let part = text.strip_prefix('p').and_then(|number| number.parse().ok()).map(|number: f64| number / 100.0);
+    part.filter(|part| (0.5..=0.999).contains(part))
+        .ok_or_else(|| "write a percentile, p50 to p99.9, such as p95".into())
+}
+
+pub fn plane(text: &str) -> Result<&'static PlaneCost, String> {
+    planes::find(text).ok_or_else(|| format!("no such plane; there are {}", planes::NAMES.join(", ")))
 }
 
 /// A length of time, as files have it.

@@ -1,17 +1,19 @@
 //! `evenkeel advise`: changes to a configuration, in order of effect.
 
-use crate::arguments::{Advise, Where};
+use crate::arguments::{Advise, At, Where};
+use crate::checking::changed;
 use crate::commands::check;
 use crate::commands::client::Client;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_advise::inputs::Effort;
 use evenkeel_advise::traffic::Traffic;
-use evenkeel_advise::{Inputs, advise as advice, json, text};
+use evenkeel_advise::{Inputs, advise as advice, text};
 use evenkeel_config::render_text;
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
 use evenkeel_view::Status;
+use evenkeel_view::shadows::PoolShadows;
 use evenkeel_whatif::record::{self, Record};
 use indicatif::ProgressBar;
 use std::fs;
@@ -33,17 +35,15 @@ pub fn advise(arguments: &Advise) -> Result<(), Failure> {
     let plan = outcome.plan.ok_or_else(Failure::config)?;
     let traffic = traffic(arguments)?;
     let record = record(arguments)?;
-    let status = status(arguments)?;
+    let (status, shadows) = running(arguments)?.unzip();
     // A configuration for another machine has no patch that this machine accepts.
-    let elsewhere = arguments.elsewhere || check::changed(&file, &written, false).is_err();
+    let elsewhere = arguments.elsewhere || changed(&file, &written, false).is_err();
     let cores = available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or(cores, usize::from);
     let name = file.display().to_string();
+    let check = |text: &str| changed(&file, text, elsewhere);
+    let admin = arguments.admin.as_ref().map(address);
     let inputs = Inputs {
-        file: &name,
-        text: &written,
-        plan: &plan,
-        check: &|text| check::changed(&file, text, elsewhere),
         cores: cores as u32,
         balancers: arguments.balancers,
         work: arguments.work,
@@ -51,15 +51,19 @@ pub fn advise(arguments: &Advise) -> Result<(), Failure> {
         traffic: traffic.as_ref(),
         record: record.as_ref(),
         status: status.as_ref(),
+        shadows: shadows.as_deref().unwrap_or_default(),
+        admin: admin.as_deref(),
+        ..Inputs::of(&name, &written, &plan, &check)
     };
     // Hides itself if standard error is not a terminal.
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(TICK);
-    let all = advice(&inputs, &arguments.only, &|kind| bar.set_message(kind.to_string()));
+    let advised = advice(&inputs, &arguments.only, &|kind| bar.set_message(kind.to_string())).shown(&name);
     bar.finish_and_clear();
+    let pretty = || serde_json::to_string_pretty(&advised).map(|text| text + "\n");
     match arguments.json {
-        true => print(&format!("{:#}\n", json::json(&name, &all))),
-        false => print(&text::text(&all)),
+        true => print(&pretty().map_err(|error| Failure::running(error.to_string()))?),
+        false => print(&text::text(&advised)),
     }
 }
 
@@ -95,9 +99,18 @@ fn record(arguments: &Advise) -> Result<Option<Record>, Failure> {
     Ok(Some(record::read(logs, |_| {})))
 }
 
-fn status(arguments: &Advise) -> Result<Option<Status>, Failure> {
+/// State of a running instance, and predictions of its shadows.
+fn running(arguments: &Advise) -> Result<Option<(Status, Vec<PoolShadows>)>, Failure> {
     let Some(at) = &arguments.admin else { return Ok(None) };
     let (admin, token_file) = (Some(at.clone()), arguments.token_file.clone());
     let client = Client::new(&Where { config: None, admin, socket: None, token_file })?;
-    client.get("/v1/status").map(Some)
+    Ok(Some((client.get("/v1/status")?, client.get("/v1/shadows")?)))
+}
+
+/// Address as the command line takes it.
+fn address(at: &At) -> String {
+    match at {
+        At::Socket(path) => format!("unix:{}", path.display()),
+        At::Address(address) => address.clone(),
+    }
 }

@@ -1,7 +1,8 @@
 //! Commands that show the configuration of a running evenkeel, and compare it with a file.
 
 use crate::arguments::{ConfigDiff, ConfigShow};
-use crate::commands::check::{DEFAULTS, default_file, environment, read};
+use crate::checking::environment;
+use crate::commands::check::{DEFAULTS, default_file, read};
 use crate::commands::client::Client;
 use crate::failure::{Failure, color};
 use crate::output::{print, print_as_it_is};

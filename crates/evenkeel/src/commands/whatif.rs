@@ -183,5 +183,8 @@ fn conditions(arguments: &Whatif, traffic: &Traffic) -> Result<Conditions, Strin
         removed,
         slowed: arguments.slow.iter().map(slowed).collect::<Result<_, _>>()?,
         retries: arguments.retries,
+        queue: arguments.queue,
+        hedge: arguments.hedge,
+        plane: arguments.plane,
     })
 }

@@ -1,6 +1,7 @@
 //! The process as its operators see and change it: answers to the API.
 
-// Order: cached, handed, past, shown, native, state, tapped
+// Order: advised, cached, handed, past, shown, native, state, tapped
+mod advised;
 pub mod cached;
 pub mod handed;
 pub mod native;
@@ -9,11 +10,12 @@ pub mod shown;
 pub mod state;
 mod tapped;
 
+use crate::advising::Advising;
 use crate::asked::{Ask, Asks, ask};
 use crate::configured;
 use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::api::running::{Later, Requests, Running};
+use evenkeel_admin::api::running::{Answer, Later, Requests, Running};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_discovery::providers::revisions::Revisions;
@@ -49,12 +51,14 @@ pub struct Window {
     /// Channel to the main loop, for requests that only the main loop can serve.
     asks: Asks,
     predictions: Predictions,
+    advising: Advising,
 }
 
 impl Window {
     /// Creates the window of a process with these configurations.
     pub fn new(shown: Arc<Shown>, (revisions, providers): (Revisions, Parts), asks: Asks) -> Window {
-        Window { shown, revisions, providers, started: SystemTime::now(), asks, predictions: Predictions::default() }
+        let (predictions, advising) = (Predictions::default(), Advising::default());
+        Window { shown, revisions, providers, started: SystemTime::now(), asks, predictions, advising }
     }
 
     fn running(&self) -> Result<&Started, Problem> {
@@ -332,6 +336,11 @@ impl Running for Window {
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>> {
         let (looker, predictions) = (self.looker(), self.predictions.clone());
         Box::pin(async move { predictions.of(&*looker?, pool.as_deref()).await })
+    }
+
+    fn advice(&self, whole: bool) -> Result<Answer, Problem> {
+        let shadows = (self.looker()?, self.predictions.clone());
+        advised::advised(&self.advising, &self.revisions, shadows, || self.status(), whole)
     }
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {

@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_signal_to_a_thread_without_signals_waits() {
-        // SAFETY: nobody handles SIGURG, which does nothing by default.
+        // SAFETY: no test handles SIGURG, which does nothing by default.
         let raised = without_signals(|| (unsafe { libc::raise(libc::SIGURG) } == 0).then(|| waits(libc::SIGURG)));
         assert_eq!((raised, waits(libc::SIGURG)), (Some(true), false));
     }

@@ -55,6 +55,12 @@ fn capacity(server: &scenario::Server) -> f64 {
     };
     let factor = |c: &Capacity| match c {
         Capacity::Antagonist { states, .. } => states.iter().map(|(factor, p)| factor * p).sum(),
+        // Requests that fill all its places get the most beside a neighbour.
+        Capacity::Neighbour { threads, busy_ns, idle_ns } => {
+            let (places, busy) = (f64::from(server.threads), *busy_ns as f64 / (busy_ns + idle_ns).max(1) as f64);
+            let beside = if server.threads == 0 { 1.0 } else { places / (places + f64::from(*threads)) };
+            busy * beside + (1.0 - busy)
+        }
         Capacity::Stalls { every, length, speed } => {
             let (well, ill) = (every.mean_ns(), length.mean_ns());
             (well + ill * speed) / (well + ill)

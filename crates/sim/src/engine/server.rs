@@ -59,6 +59,8 @@ pub(crate) struct Server<'s> {
     /// Current factors of its cores and of its speed, by process of its capacity.
     pub factors: Vec<(f64, f64)>,
     pub warmth: f64,
+    /// Threads of other programs that share its cores now, by process of its capacity.
+    pub neighbours: Vec<u32>,
     /// Share of the wanted cores that its machine grants, 0 to 1.
     pub given: f64,
     /// Requests that have arrived and are not done.
@@ -97,6 +99,7 @@ impl<'s> Server<'s> {
             next_at: u64::MAX,
             factors: vec![(1.0, 1.0); of.capacity.len()],
             warmth: 1.0,
+            neighbours: vec![0; of.capacity.len()],
             given: 1.0,
             in_flight: 0,
             threads_used: 0,
@@ -127,20 +130,24 @@ impl<'s> Server<'s> {
         let speed = self.speed() * self.given;
         self.rate = match self.serving {
             Serving::Unlimited => speed,
-            Serving::Fifo { .. } => speed * self.cores_factor(),
-            Serving::Sharing { cores } => {
-                let cores = cores * self.cores_factor();
-                speed * if self.served.len() as f64 <= cores { 1.0 } else { cores / self.served.len() as f64 }
-            }
+            Serving::Fifo { cores } => speed * self.cores_factor() * self.part(f64::from(cores)),
+            Serving::Sharing { cores } => speed * self.part(cores * self.cores_factor()),
         };
+    }
+
+    /// Part of a core that each request in service gets of so many, which threads of neighbours share.
+    fn part(&self, cores: f64) -> f64 {
+        let threads = self.served.len() as f64 + f64::from(self.neighbours.iter().sum::<u32>());
+        if threads <= cores { 1.0 } else { cores / threads }
     }
 
     /// Cores that it would use if it had its machine to itself.
     pub fn wants(&self) -> f64 {
         let busy = self.served.len() as f64;
         let cores = match self.serving {
-            Serving::Unlimited | Serving::Fifo { .. } => busy,
-            Serving::Sharing { cores } => busy.min(cores),
+            Serving::Unlimited => busy,
+            Serving::Fifo { cores } => busy * self.part(f64::from(cores)),
+            Serving::Sharing { cores } => busy * self.part(cores),
         };
         cores * self.cores_factor() * self.speed()
     }

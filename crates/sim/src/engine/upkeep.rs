@@ -52,6 +52,11 @@ impl World<'_> {
         let rng = &mut self.capacity[at];
         let first = match capacity {
             Capacity::Antagonist { .. } => 0,
+            // It works already for its share of the time.
+            Capacity::Neighbour { busy_ns, idle_ns, .. } => {
+                let waits = rng.unit() * (busy_ns + idle_ns) as f64 >= *busy_ns as f64;
+                if waits { exponential(*idle_ns as f64, rng) as u64 } else { 0 }
+            }
             // A random time within the first interval, or all servers would stall together.
             Capacity::Stalls { every, .. } => {
                 let length = every.draw(rng);
@@ -81,6 +86,14 @@ impl World<'_> {
                     let factor = state.or(states.last()).map_or(1.0, |s| s.0);
                     server.on_capacity(now, |s| s.factors[process].0 = factor);
                     Some(now + exponential(*mean_ns as f64, rng) as u64 + 1)
+                }
+                Capacity::Neighbour { threads, busy_ns, idle_ns } => {
+                    let (running, lasts) = match server.neighbours[process] {
+                        0 => (*threads, *busy_ns),
+                        _ => (0, *idle_ns),
+                    };
+                    server.on_capacity(now, |s| s.neighbours[process] = running);
+                    Some(now + exponential(lasts as f64, rng) as u64 + 1)
                 }
                 Capacity::Stalls { every, length, speed } => {
                     let stalls = server.factors[process].1 == 1.0;

@@ -224,6 +224,10 @@ fn capacity(table: &Section, findings: &mut Findings) -> Vec<Capacity> {
         }
         all.push(Capacity::Antagonist { states, mean_ns: one.ns("mean") });
     }
+    for one in table.sections("neighbours") {
+        let threads = u32::try_from(one.int("threads")).unwrap_or(u32::MAX);
+        all.push(Capacity::Neighbour { threads, busy_ns: one.ns("busy"), idle_ns: one.ns("idle") });
+    }
     for one in table.sections("stalls") {
         let (every, length) = (work(&one.section("every"), findings), work(&one.section("length"), findings));
         if every.mean_ns() <= 0.0 && !one.is_broken() {

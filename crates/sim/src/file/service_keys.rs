@@ -227,6 +227,12 @@ static SERVER: Table = Table {
             "Requests that may wait for one of the `threads`; more are refused.",
         ),
         key("antagonists", Kind::Tables(&ANTAGONIST), "none", "Antagonists: other users of its machine."),
+        key(
+            "neighbours",
+            Kind::Tables(&NEIGHBOUR),
+            "none",
+            "Programs whose threads share its cores with requests, at times.",
+        ),
         key("stalls", Kind::Tables(&STALL), "none", "Stalls, as by a garbage collector or a CPU quota."),
         with_default(
             "bandwidth",
@@ -273,6 +279,22 @@ static STATE: Table = Table {
     keys: &[
         required("speed", Kind::Number { min: 0.0, max: 100.0 }, "0.4", "Factor of the cores."),
         required("share", Kind::Number { min: 0.0, max: 1.0 }, "0.25", "Probability of the state."),
+    ],
+};
+
+static NEIGHBOUR: Table = Table {
+    path: "neighbours of server of [service.NAME]",
+    help: "Another program on the same cores: while it works, each of its threads gets as much as a request.",
+    inherits: false,
+    keys: &[
+        required("threads", Kind::Int { min: 1, max: 10_000 }, "2", "Threads that want to run while it works."),
+        required("busy", Kind::Duration { min: US, max: DAY, off: false }, "\"1s\"", "Mean time for which it works."),
+        required(
+            "idle",
+            Kind::Duration { min: US, max: DAY, off: false },
+            "\"1s\"",
+            "Mean time for which it does not.",
+        ),
     ],
 };
 

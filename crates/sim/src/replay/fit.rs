@@ -57,6 +57,20 @@ pub struct Way {
     pub capacity: f64,
 }
 
+impl Way {
+    /// Model in which every request takes this long.
+    pub fn constant(work_ns: f64) -> Way {
+        let samples = vec![Sample { work_ns, ..Sample::default() }];
+        Way { serving: Serving::Unlimited, delay_ns: 0, samples, order: vec![0], misfit: 0.0, capacity: f64::INFINITY }
+    }
+
+    /// Sample at a rank, 0 to 1, among the samples in order of their work.
+    pub(super) fn at_rank(&self, rank: f32) -> Sample {
+        let at = (rank * self.order.len() as f32) as usize;
+        self.samples[self.order[at.min(self.order.len() - 1)] as usize]
+    }
+}
+
 /// Possible models of an endpoint, in ascending order of capacity.
 ///
 /// # Errors

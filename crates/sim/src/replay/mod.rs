@@ -1,7 +1,8 @@
 //! Replay of recorded requests with other algorithms: the requests ([`trace`]), models of the endpoints that served them
 //! ([`fit`]) and [`clients`], the [`memory`] of work that models leave unexplained, and runs in virtual time ([`play`]).
 
-// Order: stateless, play, tally, memory, ranks, fit, clients, drawn, trace
+// Order: stateless, play, bounds, tally, memory, ranks, fit, clients, drawn, trace
+pub mod bounds;
 pub mod clients;
 pub mod drawn;
 pub mod fit;
@@ -12,9 +13,10 @@ pub mod stateless;
 mod tally;
 pub mod trace;
 
+pub use bounds::Bound;
 pub use clients::Clients;
 pub use drawn::Drawn;
 pub use fit::Way;
-pub use play::{Course, Played, System, play};
-pub use tally::Figure;
+pub use play::{Course, Hedging, System, play};
+pub use tally::{Figure, Played};
 pub use trace::{Arrival, Seen, Trace, quantile};

@@ -1,20 +1,23 @@
 //! Replay of recorded requests in virtual time: an algorithm picks among endpoints that follow given models.
 
+use super::bounds::{self, Bound};
 use super::clients::Clients;
 use super::drawn::Drawn;
 use super::fit::{Sample, Way};
-use super::tally::{BLOCKS, Block, Figure, Tally};
+use super::tally::{BLOCKS, Block, Figure, Played, Tally};
 use super::trace::{Arrival, Kind, Trace, Turns, is_least, quantile};
 use crate::engine::calendar::{Calendar, Event};
 use crate::engine::server::Server;
-use crate::scenario::{self, Serving};
+use crate::scenario;
 use crate::work::Work;
+use evenkeel_balance::hedge::{self, Hedge};
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::slab::Slab;
 use evenkeel_balance::{
     Algorithm, Balancer, EndpointSpec, FailureKind, Instant, LoadReport, Outcome, Params, Pool, Request, Seat, Slot,
     Ticket,
 };
+use std::collections::VecDeque;
 
 /// Requests of a run: a third to settle, and two thirds to measure shares to a percentage point and a p99 to 10 %.
 const REQUESTS_MIN: usize = 9_000;
@@ -46,52 +49,32 @@ pub struct Course<'a> {
     pub retries: u32,
     /// Balancers that know nothing of each other; each request comes to a random balancer.
     pub balancers: u32,
+    /// Choice instead of the algorithm's.
+    pub bound: Option<Bound>,
+    /// Most requests that wait when all endpoints are at their limits.
+    pub queue: u32,
+    pub hedging: Option<Hedging>,
+}
+
+/// Second copies of slow requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Hedging {
+    pub settings: hedge::Settings,
+    /// True if a request takes its work along to every endpoint; false if each endpoint draws its own.
+    pub is_of_demand: bool,
 }
 
 impl<'a> Course<'a> {
     /// Course of a single balancer without retries, at the rate of the trace.
     pub fn new(algorithm: &'static Algorithm, params: &'a Params, seed: u64) -> Course<'a> {
-        Course { algorithm, params, seed, pace: 1.0, retries: 0, balancers: 1 }
+        let (bound, hedging) = (None, None);
+        Course { algorithm, params, seed, pace: 1.0, retries: 0, balancers: 1, bound, queue: 0, hedging }
     }
 }
 
-/// Results of a run, without its first third.
-#[derive(Clone, Debug, Default)]
-pub struct Played {
-    /// Shares by member of the pool.
-    pub shares: Vec<Figure>,
-    /// Requests found at the picked endpoint, on average.
-    pub met: Figure,
-    /// Share of the picks that went to a member with the least requests in flight, relative to its weight.
-    pub least: Figure,
-    /// Share of the picks that were the same as a round of the members before.
-    pub in_turn: Figure,
-    /// Share of the picks that found more in flight than any request of the trace at that member.
-    pub beyond: f64,
-    /// Mean latency in nanoseconds.
-    pub mean_ns: f64,
-    /// Explored requests by member of the pool.
-    pub drawn: Vec<Drawn>,
-    /// Share of the requests whose last try failed.
-    pub failed: f64,
-    /// Median, 90th percentile and natural logarithm of the 99th percentile of the latency, in nanoseconds.
-    pub median_ns: f64,
-    pub p90_ns: f64,
-    pub ln_p99: Figure,
-    /// Share of the requests for which all endpoints were at their limits.
-    pub full: f64,
-    /// True if requests did not pile up.
-    pub steady: bool,
-    /// Member with the most requests in flight at the end.
-    pub busiest: usize,
-    /// Hash over all picks, in order.
-    pub picks: u64,
-    /// Number of requests behind these figures.
-    pub requests: f64,
-}
-
 struct Job {
-    ticket: Ticket,
+    /// `None` once the other copy of the request was faster: its endpoint does the work all the same.
+    ticket: Option<Ticket>,
     /// Balancer and worker, as an index.
     worker: usize,
     member: usize,
@@ -107,7 +90,19 @@ struct Job {
     number: u64,
     /// Members at which the request failed; empty on the first try.
     tried: Vec<Slot>,
+    /// Other copy of the request.
+    twin: Option<u32>,
+    is_copy: bool,
     /// Block that it counts in; `None` in the first third.
+    block: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    number: u64,
+    index: usize,
+    worker: usize,
+    came: u64,
     block: Option<usize>,
 }
 
@@ -128,6 +123,11 @@ struct Run<'a> {
     servers: Vec<Server<'a>>,
     calendar: Calendar,
     jobs: Slab<Job>,
+    waiting: VecDeque<Waiting>,
+    /// Hedging by balancer and worker; empty without.
+    hedges: Vec<Hedge>,
+    /// Mean time of a request that is alone, by member.
+    alone_ns: Vec<f64>,
     now: u64,
     made: usize,
     requests: usize,
@@ -158,6 +158,7 @@ pub fn play(system: &System<'_>, course: Course<'_>) -> Played {
             Event::AtServer(job) => run.begin(job),
             Event::Done(job) => run.end(job),
             Event::Depart(server) => run.depart(server as usize),
+            Event::TimedOut(job, tag) => run.hedge(job, tag),
             _ => {}
         }
         if run.made >= run.requests {
@@ -196,6 +197,8 @@ impl<'a> Run<'a> {
         slots.iter().enumerate().for_each(|(member, slot)| member_of[slot.index()] = member);
         let traced = trace.members.iter().map(|m| pools[0].slot_of(m.id)).collect();
         let server = |(at, spec): (usize, &'a scenario::Server)| Server::new(spec, 0, at as u16, Work::Constant(0));
+        let hedge = |hedging: Hedging| vec![Hedge::new(&hedging.settings, Instant(0)); balancers.len()];
+        let hedges = course.hedging.map(hedge).unwrap_or_default();
         Run {
             system,
             course,
@@ -208,6 +211,9 @@ impl<'a> Run<'a> {
             servers: specs.iter().enumerate().map(server).collect(),
             calendar: Calendar::default(),
             jobs: Slab::new(),
+            waiting: VecDeque::new(),
+            hedges,
+            alone_ns: system.ways.iter().map(|way| bounds::alone_ns(way)).collect(),
             now: 0,
             made: 0,
             in_flight: vec![0; slots.len()],
@@ -225,14 +231,14 @@ impl<'a> Run<'a> {
 
     /// Slot of a request that the algorithm does not pick for; `None` if it picks. Explored requests go to the member
     /// that they were drawn to. If the pool has other members, they are drawn anew.
-    fn directed(&self, arrival: &Arrival) -> Option<Slot> {
+    fn directed(&self, arrival: &Arrival, number: u64) -> Option<Slot> {
         match arrival.kind {
             Kind::Given => *self.traced.get(arrival.endpoint)?,
             Kind::Explored(_) if self.traced.len() == self.slots.len() && self.traced.iter().all(Option::is_some) => {
                 *self.traced.get(arrival.endpoint)?
             }
             Kind::Explored(_) => {
-                let luck = mix(self.luck ^ mix(self.made as u64));
+                let luck = mix(self.luck ^ mix(number));
                 self.slots.get((luck % self.slots.len().max(1) as u64) as usize).copied()
             }
             Kind::Picked | Kind::Again => None,
@@ -254,7 +260,6 @@ impl<'a> Run<'a> {
     fn arrive(&mut self) {
         let (index, _) = self.arrival(self.made);
         let arrival = self.system.trace.arrivals[index];
-        let directed = self.directed(&arrival);
         let (made, settled) = (self.made, self.requests / 3);
         let block = (made >= settled).then(|| (made - settled) * BLOCKS / (self.requests - settled));
         self.tally.thirds[(3 * self.made / self.requests).min(2)] += self.in_system as u64;
@@ -269,10 +274,41 @@ impl<'a> Run<'a> {
             balancers => (mix(self.luck ^ !number) % u64::from(balancers)) as usize,
         };
         let worker = balancer * self.system.trace.workers as usize + arrival.worker as usize;
+        let waiting = Waiting { number, index, worker, came: self.now, block };
+        if self.admit(waiting) {
+            self.in_system += 1;
+            self.probe(worker);
+        } else if self.waiting.len() < self.room() {
+            self.in_system += 1;
+            self.waiting.push_back(waiting);
+        } else {
+            self.tally.full += u64::from(block.is_some());
+            if self.system.clients != Clients::Open {
+                self.calendar.at(self.now + 1_000_000, Event::Arrive);
+            }
+        }
+    }
+
+    fn room(&self) -> usize {
+        if self.course.bound == Some(Bound::Queue) { usize::MAX } else { self.course.queue as usize }
+    }
+
+    /// Starts a request; false if no endpoint has room.
+    fn admit(&mut self, waiting: Waiting) -> bool {
+        let Waiting { number, index, worker, came, block } = waiting;
+        let arrival = self.system.trace.arrivals[index];
+        let directed = self.directed(&arrival, number);
         let now = Instant(self.now);
+        let chosen = match self.course.bound.filter(|_| directed.is_none()) {
+            None => directed,
+            Some(bound) => match bound.choose(&self.system.ways, &self.alone_ns, &self.in_flight) {
+                Some(member) => Some(self.slots[member]),
+                None => return false,
+            },
+        };
         let picker = &mut self.balancers[worker];
         let request = Request { key: arrival.key, ..Request::default() };
-        let (started, explored) = match (directed, arrival.kind) {
+        let (started, explored) = match (chosen, arrival.kind) {
             // As in production, the algorithm picks if a drawn endpoint has no room.
             (Some(slot), Kind::Explored(from)) => match picker.start_at(slot, now) {
                 Ok(ticket) => (Ok(ticket), Some(from)),
@@ -281,13 +317,7 @@ impl<'a> Run<'a> {
             (Some(slot), _) => (picker.start_at(slot, now), None),
             (None, _) => (picker.start(&request, now), None),
         };
-        let Ok(ticket) = started else {
-            self.tally.full += u64::from(block.is_some());
-            if self.system.clients != Clients::Open {
-                self.calendar.at(self.now + 1_000_000, Event::Arrive);
-            }
-            return;
-        };
+        let Ok(ticket) = started else { return false };
         let member = self.member_of[ticket.slot().index()];
         self.tally.hash = mix(self.tally.hash ^ member as u64);
         let in_turn = directed.is_none() && self.turns.add(member);
@@ -298,28 +328,70 @@ impl<'a> Run<'a> {
             counts.in_turn += u64::from(in_turn);
             self.tally.beyond += u64::from(self.in_flight[member] > self.seen[member]);
         }
-        self.in_system += 1;
         let way = self.system.ways[member];
         let job = Job {
-            ticket,
+            ticket: Some(ticket),
             worker,
             member,
             sample: way.samples[0],
             found: 0,
             began: self.now,
-            came: self.now,
+            came,
             key: arrival.key,
             explored: explored.map(|from| (from, member)),
             number,
             tried: Vec::new(),
+            twin: None,
+            is_copy: false,
             block,
         };
-        self.go(job, index);
-        self.probe(worker);
+        let job = self.go(job, index);
+        let delay = self.hedges.get_mut(worker).and_then(|hedge| hedge.begin(directed.is_none(), None, now));
+        if let Some(delay) = delay {
+            self.calendar.at(self.now + delay, Event::TimedOut(job, number as u16));
+        }
+        true
+    }
+
+    /// Sends a second copy of a request that has taken long, unless it has ended.
+    fn hedge(&mut self, first: u32, tag: u16) {
+        let now = Instant(self.now);
+        let Some(job) = self.jobs.get(first).filter(|job| job.number as u16 == tag && job.tried.is_empty()) else {
+            return;
+        };
+        let (Some(slot), true) = (job.ticket.as_ref().map(Ticket::slot), job.twin.is_none()) else { return };
+        let Job { worker, came, key, number, block, explored, .. } = *job;
+        if !self.hedges[worker].send(now) {
+            return;
+        }
+        let tried = vec![slot];
+        let request = Request { key, tried: &tried, ..Request::default() };
+        let Ok(ticket) = self.balancers[worker].start(&request, now) else { return self.hedges[worker].cancel() };
+        let member = self.member_of[ticket.slot().index()];
+        let copy = Job {
+            ticket: Some(ticket),
+            worker,
+            member,
+            sample: self.system.ways[member].samples[0],
+            found: 0,
+            began: self.now,
+            came,
+            key,
+            explored,
+            number,
+            tried,
+            twin: Some(first),
+            is_copy: true,
+            block,
+        };
+        let copy = self.go(copy, self.firsts[number as usize % self.firsts.len()] as usize);
+        if let Some(job) = self.jobs.get_mut(first) {
+            job.twin = Some(copy);
+        }
     }
 
     /// Sends a try to its member. `index` of the request in the trace.
-    fn go(&mut self, mut job: Job, index: usize) {
+    fn go(&mut self, mut job: Job, index: usize) -> u32 {
         let member = job.member;
         if let Some(block) = job.block {
             self.tally.blocks[block].picks[member] += 1;
@@ -329,6 +401,9 @@ impl<'a> Run<'a> {
         let way = self.system.ways[member];
         job.sample = match self.system.ranks {
             Some(ranks) => way.at_rank(ranks[index]),
+            None if self.course.hedging.is_some_and(|hedging| hedging.is_of_demand) => {
+                way.at_rank((mix(self.luck ^ job.number) >> 40) as f32 / (1 << 24) as f32)
+            }
             // A request draws the same sample at an endpoint under every algorithm.
             None => {
                 let luck = mix(self.luck ^ job.number ^ (member as u64) << 40);
@@ -336,7 +411,12 @@ impl<'a> Run<'a> {
             }
         };
         let job = self.jobs.insert(job);
-        if way.delay_ns > 0 { self.calendar.at(self.now + way.delay_ns, Event::AtServer(job)) } else { self.begin(job) }
+        if way.delay_ns > 0 {
+            self.calendar.at(self.now + way.delay_ns, Event::AtServer(job))
+        } else {
+            self.begin(job)
+        }
+        job
     }
 
     fn begin(&mut self, index: u32) {
@@ -372,21 +452,49 @@ impl<'a> Run<'a> {
         let Some(mut job) = self.jobs.remove(index) else { return };
         let now = Instant(self.now);
         let held = self.now - job.began;
-        let first_byte = self.now - held + (held as f64 * job.sample.answered) as u64;
-        job.ticket.answered(Instant(first_byte));
-        let failed = job.sample.failed;
-        let (outcome, slot) =
-            (if failed { Outcome::failed(FailureKind::Gateway) } else { Outcome::Success }, job.ticket.slot());
-        self.balancers[job.worker].end(job.ticket, outcome, now);
         self.in_flight[job.member] -= 1;
         self.servers[job.member].estimate.ended(job.found, held, now);
+        let first_byte = self.now - held + (held as f64 * job.sample.answered) as u64;
+        if let Some(mut ticket) = job.ticket.take() {
+            ticket.answered(Instant(first_byte));
+            let slot = ticket.slot();
+            let outcome = if job.sample.failed { Outcome::failed(FailureKind::Gateway) } else { Outcome::Success };
+            self.balancers[job.worker].end(ticket, outcome, now);
+            self.answered(job, slot, first_byte);
+        }
+        while let Some(waiting) = self.waiting.front().copied() {
+            if !self.admit(waiting) {
+                return;
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Ends a request whose try has ended at an endpoint, or tries again.
+    fn answered(&mut self, mut job: Job, slot: Slot, first_byte: u64) {
+        let now = Instant(self.now);
+        let failed = job.sample.failed;
+        if let Some(other) = job.twin.and_then(|twin| self.jobs.get_mut(twin)) {
+            other.twin = None;
+            if failed {
+                return;
+            }
+            if let Some(ticket) = other.ticket.take() {
+                self.balancers[job.worker].end(ticket, Outcome::Cancelled, now);
+            }
+        }
+        if let Some(hedge) = self.hedges.get_mut(job.worker) {
+            // Of a first copy that was overtaken, the time that it had taken.
+            hedge.record(if job.is_copy { self.now - job.came } else { first_byte - job.began }, now);
+        }
         if failed && (job.tried.len() as u32) < self.course.retries {
             job.tried.push(slot);
             let request = Request { key: job.key, tried: &job.tried, ..Request::default() };
             if let Ok(ticket) = self.balancers[job.worker].start(&request, now) {
                 let member = self.member_of[ticket.slot().index()];
                 let number = self.firsts[job.number as usize % self.firsts.len()] as usize;
-                return self.go(Job { ticket, member, began: self.now, ..job }, number);
+                self.go(Job { ticket: Some(ticket), member, began: self.now, twin: None, ..job }, number);
+                return;
             }
         }
         self.in_system -= 1;
@@ -449,19 +557,5 @@ impl<'a> Run<'a> {
             picks: tally.hash,
             requests: all,
         }
-    }
-}
-
-impl Way {
-    /// Model in which every request takes this long.
-    pub fn constant(work_ns: f64) -> Way {
-        let samples = vec![Sample { work_ns, ..Sample::default() }];
-        Way { serving: Serving::Unlimited, delay_ns: 0, samples, order: vec![0], misfit: 0.0, capacity: f64::INFINITY }
-    }
-
-    /// Sample at a rank, 0 to 1, among the samples in order of their work.
-    fn at_rank(&self, rank: f32) -> Sample {
-        let at = (rank * self.order.len() as f32) as usize;
-        self.samples[self.order[at.min(self.order.len() - 1)] as usize]
     }
 }

@@ -2,7 +2,8 @@
 
 use super::clients::Clients;
 use super::fit::Way;
-use super::play::{Course, Played, System, play};
+use super::play::{Course, System, play};
+use super::tally::Played;
 use super::trace::Trace;
 use evenkeel_balance::{Algorithm, Params};
 

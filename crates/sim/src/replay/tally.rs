@@ -1,4 +1,4 @@
-//! Counts of a run, by parts of it.
+//! Counts of a run, by parts of it, and the results.
 
 use super::drawn::Drawn;
 
@@ -7,6 +7,41 @@ use super::drawn::Drawn;
 pub struct Figure {
     pub value: f64,
     pub error: f64,
+}
+
+/// Results of a run, without its first third.
+#[derive(Clone, Debug, Default)]
+pub struct Played {
+    /// Shares by member of the pool.
+    pub shares: Vec<Figure>,
+    /// Requests found at the picked endpoint, on average.
+    pub met: Figure,
+    /// Share of the picks that went to a member with the least requests in flight, relative to its weight.
+    pub least: Figure,
+    /// Share of the picks that were the same as a round of the members before.
+    pub in_turn: Figure,
+    /// Share of the picks that found more in flight than any request of the trace at that member.
+    pub beyond: f64,
+    /// Mean latency in nanoseconds.
+    pub mean_ns: f64,
+    /// Explored requests by member of the pool.
+    pub drawn: Vec<Drawn>,
+    /// Share of the requests whose last try failed.
+    pub failed: f64,
+    /// Median, 90th percentile and natural logarithm of the 99th percentile of the latency, in nanoseconds.
+    pub median_ns: f64,
+    pub p90_ns: f64,
+    pub ln_p99: Figure,
+    /// Share of the requests for which all endpoints were at their limits.
+    pub full: f64,
+    /// True if requests did not pile up.
+    pub steady: bool,
+    /// Member with the most requests in flight at the end.
+    pub busiest: usize,
+    /// Hash over all picks, in order.
+    pub picks: u64,
+    /// Number of requests behind these figures.
+    pub requests: f64,
 }
 
 /// Parts of a run that are counted separately, to estimate the random variation of figures.

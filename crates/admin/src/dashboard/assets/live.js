@@ -109,6 +109,21 @@ document.addEventListener("click", async (event) => {
   if (again !== undefined) location.reload();
 });
 
+// Browsers give the clipboard to pages of https and of this host only: elsewhere the text is selected.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const text = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    say("Copied");
+  } catch {
+    getSelection().selectAllChildren(text);
+    text.focus();
+    say("Selected: press Ctrl+C to copy it");
+  }
+});
+
 document.addEventListener("submit", async (event) => {
   const form = event.target.closest("form[data-patch]");
   if (!form) return;

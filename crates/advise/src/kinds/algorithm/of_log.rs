@@ -1,12 +1,12 @@
 //! The algorithm of a pool by its log: the replay of `evenkeel whatif`, with its refusals.
 
-use super::KIND;
-use crate::advice::{Advice, Verdict};
+use super::outcome::{KIND, Outcome};
+use crate::advice::Advice;
 use crate::edit::At;
-use crate::effect::{Effect, Figure};
 use crate::inputs::Inputs;
 use evenkeel_config::plan::{Endpoint, Pool, Probe};
 use evenkeel_sim::scenario::Policy;
+use evenkeel_view::advice::{Effect, Figure, Verdict};
 use evenkeel_whatif::answer::Figures;
 use evenkeel_whatif::policy::Candidate;
 use evenkeel_whatif::question::Conditions;
@@ -16,13 +16,6 @@ use evenkeel_whatif::{Asked, Findings, find};
 
 /// Worlds of a replay: the default of `evenkeel whatif`.
 const WORLDS: usize = 24;
-
-/// Advice by the log, or the reason for advice without it.
-pub(super) enum Outcome {
-    Answered(Box<Advice>),
-    /// Reason why the log cannot answer, as a sentence.
-    Refused(String),
-}
 
 /// Replays the log of a pool. `None` without a log, or if the log has no requests of the pool.
 pub(super) fn advise(inputs: &Inputs<'_>, pool: &Pool) -> Option<Outcome> {

@@ -1,11 +1,15 @@
 //! `limit_req` and `limit_conn`: limits of a route, which all locations with the same zone share.
 
+use crate::ledger::Line;
 use crate::model::{Draft, RouteKeys, Value, name_of};
 use crate::nginx::lexer::Directive;
 use crate::nginx::variable::{self, Scope};
 use crate::nginx::world::{World, Zone, group, single};
 use crate::protection::closed_by;
 use evenkeel_config::plan::{Limit, Map};
+use std::collections::BTreeMap;
+
+const ANOTHER_KEY: &str = "another key of the limit";
 
 /// Adds the limits of a location with these levels.
 pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut RouteKeys, world: &mut World<'_>) {
@@ -43,7 +47,8 @@ pub(in crate::nginx) fn read(levels: &[&[Directive]], scope: &Scope, set: &mut R
         };
         // A constant key is the same for all requests of a server.
         let of = variable::constant(&zone.key, scope).map_or(name.to_string(), |text| format!("{name}-{text}"));
-        limits.push(shared(&of, limit.with(key!("key"), key.as_str()), world).into());
+        let limit = limit.with(key!("key"), key.as_str());
+        limits.push(shared(&of, limit, &zone, directive.line, world).into());
         if zone.least.is_some_and(|least| own > least) {
             let reason = "all locations with its zone have the smallest of their amounts, which refuses more requests";
             world.ledger.decide(directive.line, reason, "a larger amount in the limit, or a limit of its own");
@@ -74,24 +79,41 @@ fn amount(zone: &Zone, most: u64, is_rate: bool) -> Option<Draft<Limit>> {
     Some(Draft::one(key!("requests"), format!("{number}/{unit}")).with(key!("burst"), (most + 1).min(1_000_000)))
 }
 
-/// Name of the limit that all locations with a zone, or with a zone and a constant key, share.
-fn shared(of: &str, limit: Draft<Limit>, world: &mut World<'_>) -> String {
-    let base = name_of(of).replace('.', "-");
-    let names = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
-    for name in names {
-        match world.target.limits.iter().find(|(other, _)| *other == name) {
-            Some((_, other)) if *other == limit && world.limits.get(&name).is_some_and(|user| user == of) => {
-                return name;
-            }
-            Some(_) => {}
-            None => {
-                world.limits.insert(name.clone(), of.to_string());
-                world.target.limits.push((name.clone(), limit));
-                return name;
+/// Name of the limit that all locations with a zone, or with a zone and a constant key, share. Keys that differ between
+/// locations would be counted apart, and let more requests through: such a limit gets the key that all of them have in common.
+fn shared(of: &str, limit: Draft<Limit>, zone: &Zone, line: Line, world: &mut World<'_>) -> String {
+    let is_rate = limit.has(key!("requests"));
+    let is_same = |name: &str, other: &Draft<Limit>, users: &BTreeMap<String, String>| {
+        other.has(key!("requests")) == is_rate && users.get(name).is_some_and(|user| user == of)
+    };
+    if let Some((name, other)) =
+        world.target.limits.iter_mut().find(|(name, other)| is_same(name, other, &world.limits))
+    {
+        if *other != limit {
+            let common = common_key(zone);
+            other.put(key!("key"), common);
+            if limit.text(key!("key")) != Some(common) {
+                world.ledger.decide(line, coarser(common, zone), ANOTHER_KEY);
             }
         }
+        return name.clone();
     }
-    base
+    let base = name_of(of).replace('.', "-");
+    let mut names = std::iter::once(base.clone()).chain((2..).map(|number| format!("{base}-{number}")));
+    let is_free = |name: &String| world.target.limits.iter().all(|(other, _)| other != name);
+    let name = names.find(is_free).unwrap_or(base);
+    world.limits.insert(name.clone(), of.to_string());
+    world.target.limits.push((name.clone(), limit));
+    name
+}
+
+/// Key by which requests are counted where that of a zone has no counterpart, or several.
+fn common_key(zone: &Zone) -> &'static str {
+    if zone.key.contains("remote_addr") { "client" } else { "route" }
+}
+
+fn coarser(key: &str, zone: &Zone) -> String {
+    format!("requests are counted by \"{key}\", not by `{}`, which refuses more of them", zone.key)
 }
 
 fn status(levels: &[&[Directive]], name: &str, of: &Directive, world: &mut World<'_>) {
@@ -142,10 +164,8 @@ fn key_of(zone: &Zone, directive: &Directive, scope: &Scope, world: &mut World<'
         }
         Some(_) => Some("route".to_string()),
         None => {
-            let key = if zone.key.contains("remote_addr") { "client" } else { "route" };
-            let reason =
-                format!("requests are counted by \"{key}\", not by `{}`, which refuses more of them", zone.key);
-            world.ledger.decide(directive.line, reason, "another key of the limit");
+            let key = common_key(zone);
+            world.ledger.decide(directive.line, coarser(key, zone), ANOTHER_KEY);
             Some(key.to_string())
         }
     }

@@ -274,12 +274,65 @@ pub(super) fn response_fields(levels: &[&[Directive]], scope: &Scope, set: &mut 
             }
         }
     }
-    if !usual.is_empty() {
+    let expiry = expiry(levels, world);
+    if expiry.is_some() || !usual.is_empty() {
         let when = Entries::one("status", Value::List(WITHOUT_ALWAYS.iter().map(|n| Value::Int(*n as u64)).collect()));
         let mut edit = Entries::one("when", when);
-        edit.set("add", usual);
+        if let Some(Expiry { lasts, ends }) = expiry {
+            let mut fields = Entries::one("Cache-Control", lasts);
+            match ends {
+                Some(ends) => drop(fields.set("Expires", ends)),
+                None => drop(edit.set("remove", Value::List(vec!["Expires".into()]))),
+            }
+            edit.set("set", fields);
+        }
+        if !usual.is_empty() {
+            edit.set("add", usual);
+        }
         set.put(key!("response_headers.edits"), Value::List(vec![edit.into()]));
     }
+}
+
+/// Values of two fields of responses.
+struct Expiry {
+    lasts: String,
+    /// For Expires, if it is the same at any time.
+    ends: Option<&'static str>,
+}
+
+/// Reads `expires`, which has the same statuses as `add_header` without `always`.
+fn expiry(levels: &[&[Directive]], world: &mut World<'_>) -> Option<Expiry> {
+    let directive = single(levels, "expires")?;
+    let (word, line) = (directive.word(1), directive.line);
+    let fixed = |lasts: &str, ends| Some(Expiry { lasts: lasts.into(), ends: Some(ends) });
+    let expiry = match word {
+        _ if directive.from(1).len() > 1 => None,
+        "off" => {
+            world.ledger.carried(line);
+            return None;
+        }
+        "epoch" => fixed("no-cache", "Thu, 01 Jan 1970 00:00:01 GMT"),
+        "max" => fixed("max-age=315360000", "Thu, 31 Dec 2037 23:55:55 GMT"),
+        _ => {
+            let lasts = match word.strip_prefix('-') {
+                Some(past) => milliseconds(past).map(|_| "no-cache".to_string()),
+                None => milliseconds(word).map(|ms| format!("max-age={}", ms / 1000)),
+            };
+            lasts.map(|lasts| Expiry { lasts, ends: None })
+        }
+    };
+    match &expiry {
+        None => {
+            let reason = "its time is not the same for all responses";
+            world.ledger.changes(line, reason, "set Cache-Control in response_headers, or in the application");
+        }
+        Some(Expiry { ends: Some(_), .. }) => world.ledger.carried(line),
+        Some(_) => {
+            let reason = "responses have Cache-Control without an Expires, which would say the same";
+            world.ledger.changes(line, reason, "nothing, unless a client knows HTTP/1.0 alone");
+        }
+    }
+    expiry
 }
 
 fn timeouts(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {

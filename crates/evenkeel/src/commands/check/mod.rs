@@ -4,14 +4,10 @@
 mod planes;
 
 use crate::arguments::Check;
+use crate::checking::{environment, outcome};
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
-use evenkeel_config::{
-    Disk, Files, Machine, Outcome, Plan, Severity, check_from, load, load_from, planes_from, render_text, to_json,
-};
-use evenkeel_kernel::with_planes;
-use evenkeel_tls::with_tls;
-use evenkeel_tokens::with_keys;
+use evenkeel_config::{Disk, Files, Outcome, Plan, load, planes_from, render_text, to_json};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -46,13 +42,6 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
         Some(_) if arguments.json => Ok(()),
         Some(plan) if named.is_none() => print(&format!("ok: {}: {}\n", file.display(), contents(&plan))),
         Some(plan) => print(&format!("ok: {}\n", contents(&plan))),
-    }
-}
-
-fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
-    match elsewhere {
-        true => load_from(files, file, &environment),
-        false => check_from(files, file, &environment, &with_planes(with_keys(with_tls(Machine::this())))),
     }
 }
 
@@ -92,37 +81,6 @@ pub fn no_file() -> Failure {
 /// A file with its environment.
 pub fn read(file: &Path) -> Outcome {
     load(file, &environment)
-}
-
-/// Reads a changed text of a file as [`check`] does, with the machine or `elsewhere`.
-///
-/// # Errors
-/// The first error of the text.
-pub fn changed(file: &Path, text: &str, elsewhere: bool) -> Result<Plan, String> {
-    let Outcome { plan, diagnostics } = outcome(&Changed { file, text }, file, elsewhere);
-    let first = || diagnostics.iter().find(|one| one.severity() == Severity::Error).or(diagnostics.first());
-    plan.ok_or_else(|| first().map_or_else(|| "it cannot be read".to_string(), |one| one.message.clone()))
-}
-
-/// Files of the disk, of which one has another text.
-struct Changed<'a> {
-    file: &'a Path,
-    text: &'a str,
-}
-
-impl Files for Changed<'_> {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        if path == self.file { Ok(self.text.as_bytes().to_vec()) } else { Disk.read(path) }
-    }
-
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        Disk.list(directory)
-    }
-}
-
-/// Looks up a variable of the environment.
-pub fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// `1 listener, 2 routes, 1 pool, 3 endpoints`, and maps if there are any.

@@ -1,7 +1,7 @@
 //! `evenkeel convert FILE --against URL`: sends the same requests to a running original and to its conversion, which
 //! runs in this process at loopback, and prints the differences. Only GET and HEAD are sent.
 
-use crate::commands::check::environment;
+use crate::checking::environment;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_config::plan::{Mode, Workers};

@@ -3,6 +3,7 @@
 //!
 //! With `EVENKEEL_PICTURES=FOLDER` every look becomes a picture.
 
+mod advice;
 mod changes;
 pub mod driver;
 mod pages;
@@ -33,6 +34,24 @@ fn every_page_works_in_a_browser() {
         changes::configure(&site, &browser).await;
         ManuallyDrop::into_inner(browser).quit().await.expect("it ends");
         traffic.end();
+    });
+    let log = site.running.said();
+    assert!(!log.contains("panic"), "{log}");
+}
+
+#[test]
+#[ignore = "`make conformance` runs it"]
+fn advice_is_read_and_copied_in_a_browser() {
+    crate::judges!("chromedriver", "axe.min.js", "openssl");
+    let site = Site::new();
+    let (_driver, url) = Driver::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an event loop");
+    runtime.block_on(async {
+        let browser = ManuallyDrop::new(open(&url).await);
+        advice::computed(&site, &browser).await;
+        advice::look(&site, &browser).await;
+        advice::copy(&site, &browser).await;
+        ManuallyDrop::into_inner(browser).quit().await.expect("it ends");
     });
     let log = site.running.said();
     assert!(!log.contains("panic"), "{log}");

@@ -17,6 +17,7 @@ const PAGES: &[(&str, &str)] = &[
     ("tap", "/ui/tap"),
     ("explain", "/ui/explain"),
     ("shadows", "/ui/shadows"),
+    ("advice", "/ui/advice"),
     ("config", "/ui/config"),
     ("revision", "/ui/config/0"),
     ("certificates", "/ui/certificates"),
@@ -42,13 +43,13 @@ pub fn axe() -> String {
     std::fs::read_to_string(axe).expect("a script")
 }
 
-async fn page(site: &Site, browser: &WebDriver, path: &str) {
+pub async fn page(site: &Site, browser: &WebDriver, path: &str) {
     browser.goto(format!("http://{}{path}", site.admin)).await.expect("a page");
     until(browser, "a heading", "return !!document.querySelector('main h1')").await;
 }
 
 /// Looks at these pages in every size and scheme of colours. `kind` begins the names of their pictures.
-async fn look_at(site: &Site, browser: &WebDriver, kind: &str, pages: &[(&str, &str)]) {
+pub async fn look_at(site: &Site, browser: &WebDriver, kind: &str, pages: &[(&str, &str)]) {
     let axe = axe();
     for (name, path) in pages {
         for scheme in ["light", "dark"] {

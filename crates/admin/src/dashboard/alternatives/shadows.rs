@@ -1,8 +1,8 @@
 //! Predictions of other algorithms for each pool, beside the measurement.
 
-use super::page::{Content, Page};
-use super::shown::{or_dash, percent, percentile};
-use super::table::{Column, Row, compact};
+use crate::dashboard::page::{Content, Page};
+use crate::dashboard::shown::{or_dash, percent, percentile};
+use crate::dashboard::table::{Column, Row, compact};
 use evenkeel_draw::share::share;
 use evenkeel_view::shadows::{PoolShadows, Shadow};
 use evenkeel_view::words::grouped;
@@ -10,7 +10,7 @@ use maud::{Markup, PreEscaped, html};
 
 pub static PAGE: Page = Page { path: "/ui/shadows", name: "Shadows", content, is_live: true };
 
-fn content(asked: super::page::Asked) -> Content {
+fn content(asked: crate::dashboard::page::Asked) -> Content {
     Box::pin(async move {
         let pools = asked.process.shadows(None).await?;
         Ok(html! {
