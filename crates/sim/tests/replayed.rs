@@ -10,7 +10,7 @@ const REQUESTS: usize = 9_000;
 /// Every tenth request was explored, and drawn to the last member.
 fn trace() -> Trace {
     let seen = |number: usize| {
-        let is_explored = number % 10 == 0;
+        let is_explored = number.is_multiple_of(10);
         Seen {
             at: number as u64 * 1_000,
             worker: 0,

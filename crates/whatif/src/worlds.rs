@@ -46,7 +46,7 @@ pub(crate) fn latest(trace: &Trace) -> Trace {
 
 fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -> World {
     let system = number % model.systems.len();
-    let is_of_demand = number / model.systems.len() % 2 == 0;
+    let is_of_demand = (number / model.systems.len()).is_multiple_of(2);
     let Likely { ways, clients, .. } = &model.systems[system];
     let mut rng = Rng::new(evenkeel_balance::rng::mix(seed ^ (number as u64 + 1) << 20));
     // Ranks belong to the part of the log that is used, under models that are fitted to it.

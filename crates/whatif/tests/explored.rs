@@ -81,7 +81,7 @@ fn lines_of_clients(policy: &Candidate, explore: f64) -> Vec<String> {
             }
         }
         let luck = evenkeel_balance::rng::mix(number as u64);
-        let client = if luck % 5 == 0 { 0 } else { (luck >> 8) % CLIENTS + 1 };
+        let client = if luck.is_multiple_of(5) { 0 } else { (luck >> 8) % CLIENTS + 1 };
         let key = Some(stable_hash(format!("192.0.2.{client}").as_bytes()));
         let ticket = balancer.start(&Request { key, ..Request::default() }, Instant(now)).expect("no limits");
         let server = specs.iter().position(|spec| pool.slot_of(spec.id) == Some(ticket.slot())).expect("a member");
