@@ -332,18 +332,19 @@ fn pools_without_time_for_trials_are_named_and_rules_still_count() {
 #[test]
 fn a_route_that_no_section_has_is_written_out() {
     let pools = "[pool.web]\nendpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]\n";
-    let only = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\n{pools}");
-    let of_listener = format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\npool = \"web\"\n\n{pools}");
-    for (text, name) in [(&only, "default"), (&of_listener, "web")] {
+    let of_listener = |key: &str| format!("[listener.web]\nbind = [\"127.0.0.1:8080\"]\n{key}\n{pools}");
+    let advice = |text: &str, name: &str| {
         let of = OfRoute { requests: 1000, gets: 900, repeated: 700, bytes_out: 1_000_000, text_bytes: 600_000 };
-        let routes = HashMap::from([(name.to_string(), of)]);
-        let traffic = Some(Traffic { routes, ..Traffic::default() });
-        let advice = Asked { traffic, ..asked(text, "cache") }.advice().remove(0);
-        let patch = advice.patch.as_ref().unwrap_or_else(|| panic!("{advice:?}"));
-        let plan = read(&patch.text).unwrap_or_else(|e| panic!("{e}"));
-        let caching = plan.routes.iter().find(|route| route.filters.cache.is_some()).expect("it is set");
-        assert!(*caching.name != *name || plan.routes.len() == 1, "{}", patch.diff);
-    }
+        let traffic = Some(Traffic { routes: HashMap::from([(name.to_string(), of)]), ..Traffic::default() });
+        Asked { traffic, ..asked(text, "cache") }.advice().remove(0)
+    };
+    let only = advice(&of_listener(""), "default");
+    let patch = only.patch.as_ref().unwrap_or_else(|| panic!("{only:?}"));
+    let plan = read(&patch.text).unwrap_or_else(|e| panic!("{e}"));
+    assert!(plan.routes.iter().all(|route| route.filters.cache.is_some()), "{}", patch.diff);
+    // The listener's pool and a route would match the same requests.
+    let listener = advice(&of_listener("pool = \"web\""), "web");
+    assert!(listener.patch.is_none() && listener.evidence.iter().any(|line| line.contains("write a [[route]]")));
 }
 
 #[test]

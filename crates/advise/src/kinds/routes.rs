@@ -21,8 +21,10 @@ pub(super) fn each<'a>(inputs: &Inputs<'a>, advise: impl Fn(&'a str, &'a OfRoute
 /// Position of a route in the text.
 pub(super) enum Place<'a> {
     Section(At<'a>),
-    /// No section: the pool of a listener, or the only pool, gets its requests.
+    /// No section: the only pool gets all requests.
     Implied,
+    /// No section: `pool` of a listener gets its requests.
+    OfListener,
     /// Section of an included file.
     Elsewhere,
 }
@@ -40,7 +42,7 @@ pub(super) fn position<'a>(inputs: &Inputs<'a>, name: &str) -> Option<(Place<'a>
     let written = toml_routes(inputs.text);
     let place = match () {
         () if index < written => Place::Section(At::Nth("route", index)),
-        () if inputs.plan.listeners.iter().any(|listener| is_own(listener)) => Place::Implied,
+        () if inputs.plan.listeners.iter().any(|listener| is_own(listener)) => Place::OfListener,
         () if written == 0 && routes.len() == 1 && *route.name == *"default" => Place::Implied,
         () => Place::Elsewhere,
     };
@@ -61,12 +63,10 @@ pub(super) fn patch(
     let patched = match (place, &route.action) {
         (Place::Section(at), _) => inputs.patch(*at, key, value),
         (Place::Implied, Action::Pool(pool)) => {
-            let listeners = route.listeners.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-            let condition = match listeners.is_empty() {
-                true => String::new(),
-                false => format!("match = {{ listener = [{listeners}] }}\n"),
-            };
-            inputs.patch_section(&format!("[[route]]\n{condition}pool = \"{pool}\"\n{key} = {value}\n"))
+            inputs.patch_section(&format!("[[route]]\npool = \"{pool}\"\n{key} = {value}\n"))
+        }
+        (Place::OfListener, _) => {
+            Err(format!("write a [[route]] instead of the pool of the listener, with {key} = {value}"))
         }
         _ => Err(format!("the route is in another file: add {key} = {value}")),
     };

@@ -96,7 +96,7 @@ pub static ALL: &[Case] = &[
         rate: 220.0,
         heavy: false,
         fresh: false,
-        quick: true,
+        quick: false,
     },
     Case {
         name: "balancer-with-reports",

@@ -51,7 +51,7 @@ struct Arguments {
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     only: Vec<String>,
     /// Duration of each run in seconds, after a second that does not count; logs take five times as long. Defaults to 6,
-    /// with --quick to 2, with --full to 20.
+    /// with --quick to 1, with --full to 20.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: Option<u64>,
     /// Keep configurations, logs and commands in this folder.
@@ -62,7 +62,7 @@ struct Arguments {
 impl Arguments {
     fn length(&self) -> Duration {
         let usual = match (self.study.quick, self.study.full()) {
-            (true, _) => 2,
+            (true, _) => 1,
             (_, true) => 20,
             _ => 6,
         };
