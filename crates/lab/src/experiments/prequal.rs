@@ -75,9 +75,9 @@ const CLAIMS: [[Claim; 2]; 2] = [
 ];
 
 /// Explanation of a deviation.
-const WHY: &str = "The simulator's neighbour always takes the same part of a machine. Here the kernel divides it by threads that want to run: an \
-endpoint with many requests has up to sixteen beside its neighbour's two and gets most of it, so long queues are shorter than predicted; one \
-with a single request gets less than predicted, and waits where the quota of 20 ms is used up.";
+const WHY: &str = "The simulator's neighbour shares an endpoint's part of a processor by threads, as the kernel does. But the kernel has two \
+processors, each with threads of its own, on which the balancers, the sidecars and the clients run too; a part that is used up comes back only \
+after 20 ms; and a request costs more than its work. So endpoints do less than predicted, most of all near overload.";
 
 fn run(options: &Options) -> Result<()> {
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
