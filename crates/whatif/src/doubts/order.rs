@@ -20,6 +20,8 @@ const STEP_NS: u64 = 200_000_000;
 /// `flush=1s`, and the time until the worker runs.
 const BATCH_NS: u64 = 1_500_000_000;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// Number of steps back that show batches: a clock is set once.
 const BATCHES_MIN: usize = 3;
 
@@ -69,8 +71,11 @@ pub(super) fn goes_back(record: &Record, traffic: &Traffic) -> Option<Doubt> {
         steps += usize::from(at(row) + step < last);
         (latest, last) = (latest.max(at(row)), at(row));
     }
-    // Several workers that each write a batch of lines now and then.
-    if steps >= BATCHES_MIN && farthest <= BATCH_NS.max(step) {
+    // Several workers that each write a batch of lines now and then. Times of whole seconds go back without them.
+    let is_whole =
+        |of: fn(&Row) -> u64| traffic.rows.windows(2).all(|pair| of(&pair[0]) % SECOND_NS == of(&pair[1]) % SECOND_NS);
+    let is_coarse = is_whole(|row| row.arrived) || is_whole(|row| row.ended);
+    if !is_coarse && steps >= BATCHES_MIN && farthest <= BATCH_NS.max(step) {
         return None;
     }
     let (file, line, by) = first.filter(|_| back > traffic.rows.len() / 1_000 + 2)?;
