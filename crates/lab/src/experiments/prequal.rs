@@ -76,8 +76,8 @@ const CLAIMS: [[Claim; 2]; 2] = [
 
 /// Explanation of a deviation.
 const WHY: &str = "The simulator's neighbour shares an endpoint's part of a processor by threads, as the kernel does. But the kernel has two \
-processors, each with threads of its own, on which the balancers, the sidecars and the clients run too; a part that is used up comes back only \
-after 20 ms; and a request costs more than its work. So endpoints do less than predicted, most of all near overload.";
+processors, each with threads of its own, on which the balancers, the sidecars and the clients run too; and a part that is used up comes back \
+only after 20 ms. So a request that is alone gets less than predicted, and waits longer.";
 
 fn run(options: &Options) -> Result<()> {
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
