@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) const WITHIN_90: f64 = 1.645;
 
 /// Largest share of picks that find more in flight than the log ever shows before an answer says so.
-pub const BEYOND_MAX: f64 = 0.05;
+const BEYOND_MAX: f64 = 0.05;
 
 /// Ends and middle of a 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +59,20 @@ pub struct Answer {
     pub figures: Result<Figures, String>,
     /// Natural logarithms of the 99th and 90th percentile and of the median by world.
     pub(crate) by_world: Vec<[f64; 3]>,
+}
+
+impl Answer {
+    /// Remark on how far the figures can be trusted or followed; empty for none.
+    pub fn note(&self) -> String {
+        match &self.figures {
+            Ok(_) if self.is_bound => "a bound: no balancer can do it".to_string(),
+            Ok(figures) if figures.extrapolated > BEYOND_MAX => {
+                format!("{:.0} % of it beyond what the log shows", 100.0 * figures.extrapolated)
+            }
+            Ok(_) => String::new(),
+            Err(why) => why.clone(),
+        }
+    }
 }
 
 /// Answers questions in the worlds, on as many threads. Also returns the explored requests of each world under the policy

@@ -1,7 +1,7 @@
 //! Findings as a self-contained HTML page: load over time, models of the endpoints, validation, changes with intervals, and
 //! refusals.
 
-use crate::answer::{Answer, BEYOND_MAX, Figures};
+use crate::answer::{Answer, Figures};
 use crate::explored::{Beside, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
 use crate::model::Model;
@@ -91,17 +91,16 @@ fn figures(found: &Findings) -> Vec<Vec<String>> {
     for answer in &found.answers {
         let mut row = vec![answer.label.clone()];
         match &answer.figures {
-            Err(why) => row.extend(["", "", "", why].map(str::to_string)),
+            Err(_) => row.extend(["", "", ""].map(str::to_string)),
             Ok(figures) => {
                 let time = |of: &crate::answer::Time| {
                     let [low, middle, high] = [of.change.low, of.change.middle, of.change.high].map(|ns| ns / 1e6);
                     format!("{} ({middle:+.2} [{low:+.2}, {high:+.2}])", digits(of.value / 1e6))
                 };
                 row.extend(figures.times.iter().map(time));
-                let beyond = format!("{:.0} % beyond what the log shows", 100.0 * figures.extrapolated);
-                row.push(if figures.extrapolated > BEYOND_MAX { beyond } else { String::new() });
             }
         }
+        row.push(answer.note());
         rows.push(row);
     }
     rows

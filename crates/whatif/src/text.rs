@@ -1,6 +1,5 @@
 //! Findings for a terminal, in at most 200 columns.
 
-use crate::answer::BEYOND_MAX;
 use crate::explored::{PICKS_MIN, Shares};
 use crate::findings::Findings;
 use evenkeel_sim::planes::{self, PlaneCost};
@@ -39,10 +38,9 @@ pub fn text(found: &Findings) -> String {
                     let (low, middle, high) = (ms(time.change.low), ms(time.change.middle), ms(time.change.high));
                     let _ = write!(out, " {:>30}", format!("{middle:+.3} [{low:+.3}, {high:+.3}]"));
                 }
-                if answer.is_bound {
-                    out.push_str("  a bound: no balancer can do it");
-                } else if figures.extrapolated > BEYOND_MAX {
-                    let _ = write!(out, "  {:.0} % of it beyond what the log shows", 100.0 * figures.extrapolated);
+                let note = answer.note();
+                if !note.is_empty() {
+                    let _ = write!(out, "  {note}");
                 }
                 let _ = writeln!(out);
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Time for which an owner is known to be gone, and in which unknown owners are counted.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Most unknown owners to ask for in a window. An upgrade brings as many as workers at most.
+/// Limit of the unknown owners that are asked for in a window. An upgrade brings at most one owner for each worker.
 const UNKNOWN_MAX: usize = 256;
 
 /// Most owners that are remembered as gone. A process that crashed leaves no more than it had workers.
