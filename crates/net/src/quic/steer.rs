@@ -3,6 +3,7 @@
 //! the socket that the kernel picks by their addresses.
 
 use super::ids::WORKER;
+use super::v2::V2;
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 
@@ -18,28 +19,41 @@ const BY_ADDRESSES: u32 = u32::MAX;
 const SHORT: u32 = 1;
 const LONG: u32 = 6;
 
+/// Bytes before the version in a long header.
+const VERSION: u32 = 1;
+
+/// The program, which sees the payload of UDP. The top bit marks a long header; of these, only Handshake packets surely
+/// have an id of the server. Their type has the bit 0x20 in version 1, and the bits 0x30 in version 2. In others of version
+/// 1, the bit is not set but in a Retry, which servers do not receive.
+fn program() -> [libc::sock_filter; 13] {
+    use libc::{BPF_A, BPF_ABS, BPF_B, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W};
+    let load = |at| instruction(BPF_LD | BPF_B | BPF_ABS, 0, 0, at);
+    let has_bit = |bit, jt, jf| instruction(BPF_JMP | BPF_JSET | BPF_K, jt, jf, bit);
+    let answer = instruction(BPF_RET | BPF_A, 0, 0, 0);
+    [
+        load(0),
+        has_bit(0x80, 2, 0),
+        load(SHORT + WORKER as u32),
+        answer,
+        instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, VERSION),
+        instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, 2, V2),
+        load(0),
+        has_bit(0x10, 0, 4),
+        load(0),
+        has_bit(0x20, 0, 2),
+        load(LONG + WORKER as u32),
+        answer,
+        instruction(BPF_RET | BPF_K, 0, 0, BY_ADDRESSES),
+    ]
+}
+
 /// Attaches the program to the group of a socket, which all sockets at its address have joined in the order of the
 /// workers.
 ///
 /// # Errors
 /// The kernel refuses the program.
 pub fn by_id(socket: impl AsFd) -> io::Result<()> {
-    use libc::{BPF_A, BPF_ABS, BPF_B, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET};
-    let load = |at| instruction(BPF_LD | BPF_B | BPF_ABS, 0, 0, at);
-    let has_bit = |bit, jt, jf| instruction(BPF_JMP | BPF_JSET | BPF_K, jt, jf, bit);
-    let answer = instruction(BPF_RET | BPF_A, 0, 0, 0);
-    // The program sees the payload of UDP. The top bit marks a long header; of these, packets with the bit 0x20 have an id
-    // of the server.
-    let mut program = [
-        load(0),
-        has_bit(0x80, 2, 0),
-        load(SHORT + WORKER as u32),
-        answer,
-        has_bit(0x20, 0, 2),
-        load(LONG + WORKER as u32),
-        answer,
-        instruction(BPF_RET | BPF_K, 0, 0, BY_ADDRESSES),
-    ];
+    let mut program = program();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // The kernel copies the instructions, which outlive the call.
     set(socket, libc::SO_ATTACH_REUSEPORT_CBPF, &filter)
