@@ -15,6 +15,7 @@ mod grpc;
 mod h2spec;
 mod http3;
 mod http3_paths;
+mod http3_versions;
 #[path = "../../../proxy/tests/support/lossy.rs"]
 mod lossy;
 mod matrix;

@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Time at which a timer of the connection passes, or that of its user.
+    /// Time at which a timer of the connection or of its user passes.
     pub(super) fn due(&self) -> Option<Instant> {
         let due = self.proto.borrow_mut().poll_timeout();
         [due, self.alarm.get()].into_iter().flatten().min()

@@ -141,7 +141,7 @@ struct Out {
     payloads: Vec<Vec<u8>>,
     used: usize,
     bytes: usize,
-    /// Number of the group of the last message, whose destination is that of its group.
+    /// Number and destination of the group of the last message.
     group: (u32, Option<(SocketAddr, Option<IpAddr>)>),
 }
 

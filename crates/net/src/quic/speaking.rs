@@ -106,7 +106,7 @@ impl Session for Handshake {
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let Some(bytes) = self.inner.quic_transport_parameters() else { return Ok(None) };
-        // That of a server must be right, too.
+        // The server's must be right, too.
         versions::check(self.version, bytes)?;
         Ok(Some(TransportParameters::read(Side::Client, &mut &bytes[..])?))
     }

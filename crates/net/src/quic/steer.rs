@@ -73,3 +73,61 @@ fn set<T>(socket: impl AsFd, option: libc::c_int, value: &T) -> io::Result<()> {
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quic::ids::LEN;
+    use crate::quic::versions::V1;
+    use socket2::{Domain, Protocol, Socket, Type};
+    use std::net::{SocketAddr, UdpSocket};
+
+    /// Two sockets at an address, in the order of their workers.
+    fn group() -> [UdpSocket; 2] {
+        let mut addr: SocketAddr = ([127, 0, 0, 1], 0).into();
+        [0, 1].map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).expect("a socket");
+            socket.set_reuse_port(true).expect("the kernel has it");
+            socket.bind(&addr.into()).expect("a port");
+            let socket = UdpSocket::from(socket);
+            socket.set_nonblocking(true).expect("sockets have that");
+            addr = socket.local_addr().expect("it is bound");
+            socket
+        })
+    }
+
+    #[test]
+    fn datagrams_with_ids_of_the_server_come_to_its_worker_and_others_to_any() {
+        let group = group();
+        by_id(&group[0]).expect("the program is right");
+        let to = group[0].local_addr().expect("it is bound");
+        // Datagrams that each socket got, of one from each of 32 addresses.
+        let counts = |datagram: &[u8]| {
+            let clients: Vec<_> = (0..32).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port")).collect();
+            for client in &clients {
+                client.send_to(datagram, to).expect("room");
+            }
+            [0, 1].map(|worker: usize| {
+                let mut bytes = [0; 64];
+                std::iter::from_fn(|| group[worker].recv(&mut bytes).ok()).count()
+            })
+        };
+        for worker in 0..2 {
+            let mut id = [7; LEN];
+            id[WORKER] = worker;
+            let all = if worker == 0 { [32, 0] } else { [0, 32] };
+            assert_eq!(counts(&[&[0x40][..], &id, b"rest"].concat()), all, "a short header");
+            let long = |version: u32, kind: u8| {
+                [&[0xc0 | kind << 4][..], &version.to_be_bytes(), &[LEN as u8], &id, b"rest"].concat()
+            };
+            for (version, kind) in [(V1, 2), (V2, 3)] {
+                assert_eq!(counts(&long(version, kind)), all, "Handshake of {version:#x}");
+            }
+            // Initial and 0-RTT.
+            for (version, kind) in [(V1, 0), (V1, 1), (V2, 1), (V2, 2)] {
+                let counts = counts(&long(version, kind));
+                assert!(counts[0] > 0 && counts[1] > 0, "type {kind} of {version:#x}: {counts:?}");
+            }
+        }
+    }
+}

@@ -182,7 +182,7 @@ impl Session for Handshake {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        // A ticket is made here, whose validity is that of the client's proof.
+        // A ticket is made here, which is valid as long as the client's proof.
         match self.within(|inner| inner.write_hs(out))? {
             KeyChange::Handshake { keys } => Some(of_long_headers(self.version, keys)),
             KeyChange::OneRtt { keys, next } => {

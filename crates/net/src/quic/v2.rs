@@ -9,11 +9,11 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, KeyPair, Keys, PacketKey};
 use quinn_proto::{ConnectionId, VarInt, coding::Codec};
 
-/// Number of the version.
+/// Version 2 in a long header: no small number, so that nothing on the way takes versions for such.
 pub const V2: u32 = 0x6b33_43cf;
 
 /// Bits of the first byte of a long header that have its type: in version 1, Initial, 0-RTT, Handshake and Retry. The
-/// types of version 2 are one higher, and that of a Retry is 0.
+/// types of version 2 are one higher, and a Retry has type 0.
 const TYPE: u8 = 0x30;
 
 /// Difference between the types of the versions.
