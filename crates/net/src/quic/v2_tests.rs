@@ -132,7 +132,7 @@ fn each_packet_of_a_datagram_is_translated_and_no_other_byte() {
         let whole = [packets.concat(), rest.clone()].concat();
         let mut want = Vec::new();
         for packet in &packets {
-            let first = packet[0] & 0xcf | (packet[0] & 0x30) - 0x10;
+            let first = packet[0] & 0xcf | ((packet[0] & 0x30) - 0x10);
             assert_eq!(to_v2(first), packet[0], "the way back");
             want.push(first);
             want.extend_from_slice(&packet[1..]);
