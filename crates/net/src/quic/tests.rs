@@ -89,7 +89,7 @@ impl Service for Echoes {
 }
 
 /// Starts a server in a thread of its own, which ends with the process, and returns its address and certificate.
-fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'static>) {
+pub(super) fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).expect("a certificate");
     let der = made.cert.der().clone();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
@@ -103,7 +103,8 @@ fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'stat
     settings.alpn_protocols = vec![b"h2".to_vec()];
     settings.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().expect("randomness");
     let tls = tls::Tls::of(&settings, None, |_| Default::default()).expect("TLS 1.3");
-    let config = Arc::new(ServerConfig::with_crypto(tls));
+    let keys = keys::Keys::of(b"secret");
+    let config = Arc::new(ServerConfig::new(tls, keys.token()));
     let (say, hear) = channel();
     std::thread::spawn(move || {
         let local = ([127, 0, 0, 1], 0).into();
@@ -114,7 +115,7 @@ fn server(retries: bool) -> (SocketAddr, rustls::pki_types::CertificateDer<'stat
         let owner = Owner { generation: 1, worker: 0 };
         crate::event_loop::run(async move {
             let service = Echoes { config: config.clone(), retries };
-            Endpoint::new(service, socket, owner, &keys::Keys::of(b"secret"), config).run().await
+            Endpoint::new(service, socket, owner, &keys, config).run().await
         })
     });
     (hear.recv().expect("the address"), der)

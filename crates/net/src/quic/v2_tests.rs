@@ -1,14 +1,16 @@
 //! Packets of RFC 9369 appendix A, and translation there and back.
 
-use super::tls::of_long_headers;
+use super::tests;
+use super::tls::{labels, of_long_headers};
 use super::v2::*;
 use super::versions::V1;
 use bytes::BytesMut;
 use evenkeel_balance::Rng;
 use quinn_proto::ConnectionId;
 use quinn_proto::crypto::Keys;
-use rustls::quic::Version;
 use rustls::{CipherSuite, Side};
+use std::net::UdpSocket;
+use std::time::Duration;
 
 /// Id that the client of the appendix has chosen.
 const ID: &str = "8394c8f03e515708";
@@ -18,11 +20,11 @@ fn bytes(hex: &str) -> Vec<u8> {
     hex.as_bytes().as_chunks::<2>().0.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect()
 }
 
-fn keys(side: Side) -> Keys {
+fn keys(version: u32, id: &[u8], side: Side) -> Keys {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let suite = provider.cipher_suites.iter().find(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
     let suite = suite.and_then(|suite| suite.tls13()?.quic_suite()).expect("a suite of QUIC");
-    of_long_headers(V2, suite.keys(&bytes(ID), side, Version::V2))
+    of_long_headers(version, suite.keys(id, side, labels(version)))
 }
 
 /// Protects a packet as the state machine does: `header` has the type of version 1.
@@ -46,7 +48,7 @@ fn open(keys: &Keys, number: u64, header_len: usize, number_len: usize, packet: 
 
 #[test]
 fn initial_packets_are_those_of_the_rfc() {
-    let (client, server) = (keys(Side::Client), keys(Side::Server));
+    let [client, server] = [Side::Client, Side::Server].map(|side| keys(V2, &bytes(ID), side));
     let mut payload = bytes(CRYPTO);
     payload.resize(1162, 0);
     let packet = protect(&client, 2, &bytes("c36b3343cf088394c8f03e5157080000449e00000002"), 4, &payload);
@@ -73,10 +75,47 @@ fn a_retry_is_that_of_the_rfc() {
 
 #[test]
 fn a_packet_of_another_version_does_not_open() {
-    let server = keys(Side::Server);
+    let server = keys(V2, &bytes(ID), Side::Server);
     let (header, mut payload) = (bytes("c0000000010883940000"), BytesMut::zeroed(32));
     assert!(server.packet.remote.decrypt(0, &header, &mut payload).is_err());
     assert!(server.packet.remote.decrypt(0, &header[..3], &mut payload).is_err());
+}
+
+/// An Initial packet of a client with this id and token, whose only frame is a PING.
+fn initial(version: u32, id: &[u8], token: &[u8]) -> Vec<u8> {
+    let mut header = vec![0xc3];
+    header.extend_from_slice(&version.to_be_bytes());
+    header
+        .extend([&[id.len() as u8][..], id, &[0, 0x40 | (token.len() >> 8) as u8, token.len() as u8], token].concat());
+    let payload = [&[1][..], &[0; 1199]].concat();
+    header.extend_from_slice(&((4 + payload.len() + 16) as u16 | 1 << 14).to_be_bytes());
+    header.extend([0; 4]);
+    protect(&keys(version, id, Side::Client), 0, &header, 4, &payload)
+}
+
+#[test]
+fn a_token_of_one_version_proves_nothing_in_the_other() {
+    let (addr, _) = tests::server(true);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("sockets have timeouts");
+    // Sends an Initial. Returns the token of the Retry that follows, and the id for it; `None` if another packet follows.
+    let ask = |version: u32, id: &[u8], token: &[u8]| {
+        socket.send_to(&initial(version, id, token), addr).expect("room");
+        let mut answer = [0; 1500];
+        let len = socket.recv(&mut answer).expect("an answer");
+        let answer = &mut answer[..len];
+        assert_eq!(answer[1..5], version.to_be_bytes(), "{answer:x?}");
+        translate(answer);
+        // The client's id is empty.
+        let (id, rest) = answer[7..].split_at(usize::from(answer[6]));
+        (answer[0] & 0x30 == 0x30).then(|| (id.to_vec(), rest[..rest.len() - 16].to_vec()))
+    };
+    for (version, other) in [(V1, V2), (V2, V1)] {
+        let (id, token) = ask(version, b"12345678", b"").expect("a Retry");
+        assert!(ask(other, &id, &token).is_some(), "a Retry again, from {version:#x} to {other:#x}");
+        let (id, token) = ask(version, b"abcdefgh", b"").expect("a Retry");
+        assert_eq!(ask(version, &id, &token), None, "{version:#x}");
+    }
 }
 
 /// Writes a variable-length integer in a random length that it fits into.
