@@ -14,14 +14,17 @@ from aioquic.quic.events import ConnectionTerminated, StreamReset
 from aioquic.quic.packet import QuicProtocolVersion
 
 door, url, ca, file, cases = sys.argv[1:]
-version = {"h3": QuicProtocolVersion.VERSION_1, "h3v2": QuicProtocolVersion.VERSION_2}[door]
+V1, V2 = QuicProtocolVersion.VERSION_1, QuicProtocolVersion.VERSION_2
+# Versions, the first to begin with; one that nobody speaks makes the server list its own.
+versions = {"h3": [V1, V2], "h3v2": [V2, V1], "negotiated": [0x1A2A3A4A, V2, V1]}[door]
 content = open(file, "rb").read()
 where = urlsplit(url)
 
 
 def settings():
-    versions = {"original_version": version, "supported_versions": [version]}
-    configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, **versions)
+    configuration = QuicConfiguration(
+        is_client=True, alpn_protocols=H3_ALPN, original_version=versions[0], supported_versions=versions
+    )
     configuration.load_verify_locations(ca)
     return configuration
 
