@@ -34,7 +34,8 @@ var transports = map[string]func(*tls.Config) http.RoundTripper{}
 var others = map[string]func(door, host, url string, config *tls.Config){}
 
 func do(method, url string, body io.Reader, trailer http.Header) (*http.Response, []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	// The test gives up before, but for 100 MB where a fifth is lost.
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, body)
 	must(err)
