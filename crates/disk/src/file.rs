@@ -2,10 +2,12 @@
 
 use crate::clock::{ANCHOR, Clock, FileClock};
 use crate::failure::Failure;
+use crate::index::Place;
 use crate::layout::{ANCHOR_AT, BLOCK, Layout, Options};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{FRAME, Frame, Kind};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::io::{ReadWriteFlags, preadv2};
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -33,6 +35,13 @@ impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// Waiting of a read for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Allowed,
+    Never,
 }
 
 /// Result of opening a file.
@@ -175,6 +184,16 @@ impl Ring {
         self.epochs.get(usize::from(slot)).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
     }
 
+    /// Place in the log of a place in the file, whose segment is the present one of its slot.
+    pub fn sequence(&self, place: Place) -> u64 {
+        u64::from(self.epoch(place.slot)) << 32 | u64::from(place.offset)
+    }
+
+    /// True if the segment of a place in the log is still in its slot.
+    pub fn has(&self, slot: u16, sequence: u64) -> bool {
+        sequence >> 32 != 0 && self.epoch(slot) == (sequence >> 32) as u32
+    }
+
     pub fn set_epoch(&self, slot: u16, epoch: u32) {
         self.epochs[usize::from(slot)].store(epoch, Ordering::SeqCst);
     }
@@ -190,9 +209,17 @@ impl Ring {
     /// Fills a buffer from a segment.
     ///
     /// # Errors
-    /// The disk fails, or there are fewer bytes.
-    pub fn read(&self, slot: u16, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(into, self.layout.at(slot) + offset)
+    /// The disk fails, or there are fewer bytes; with [`Wait::Never`] also if the kernel has not all of them in its page
+    /// cache, or cannot tell.
+    pub fn read(&self, slot: u16, offset: u64, into: &mut [u8], wait: Wait) -> io::Result<()> {
+        let at = self.layout.at(slot) + offset;
+        match wait {
+            Wait::Allowed => self.file.read_exact_at(into, at),
+            Wait::Never => {
+                let read = preadv2(&self.file, &mut [io::IoSliceMut::new(into)], at, ReadWriteFlags::NOWAIT)?;
+                if read == into.len() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+            }
+        }
     }
 
     /// Writes to a segment.

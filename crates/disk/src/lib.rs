@@ -7,6 +7,7 @@
 //! - [`Disk`]: the tier as requests, purges and evictions see it. None of its methods for requests waits for the disk.
 //! - `queue`: work for the `writer`, which owns the newest segment; `reads`: threads that read, and the requests that
 //!   wait.
+//! - `response`: a response at a place of the file.
 //! - `index`: places of responses; `purges`: purges by prefix, by tag or of everything, against which responses are
 //!   checked when they are read.
 //! - `shared`: the state of all of these, and the stage of the tier.
@@ -20,7 +21,7 @@
 //! part of a file may have held a purge, so everything before it is dropped.
 #![forbid(unsafe_code)]
 
-// Order: tier, scan, reads, writer, shared, queue, index, history, purges, file, clock, counts, layout, failure
+// Order: tier, scan, reads, writer, response, shared, queue, index, history, purges, file, clock, counts, layout, failure
 mod clock;
 mod counts;
 mod failure;
@@ -31,6 +32,7 @@ mod layout;
 mod purges;
 mod queue;
 mod reads;
+mod response;
 mod scan;
 mod shared;
 mod tier;
@@ -43,5 +45,6 @@ pub use file::check;
 pub use layout::{Admit, Options};
 pub use queue::Ticket;
 pub use reads::{Loaded, READ_MAX, Read};
+pub use response::{MakeBody, plain_body};
 pub use shared::Stage;
 pub use tier::{Disk, Hidden, RETRY_EVERY};

@@ -1,9 +1,16 @@
-//! Reads from the disk, on separate threads. Requests for the same key wait for the same read.
+//! Reads from the disk. A worker reads by itself if the kernel has the bytes in its page cache, which takes no switch of
+//! threads; other reads are on separate threads, and requests for the same key wait for the same read.
+//!
+//! A body is copied from the page cache, not sent out of the file: its checksum could not be checked, and the kernel
+//! would send the bytes of another response if the writer reclaims the segment before the client has acknowledged it.
 
+use crate::file::Wait;
+use crate::index::Place;
 use crate::purges::Effect;
+use crate::response::{MakeBody, read};
 use crate::shared::Shared;
-use crate::writer::read;
 use bytes::Bytes;
+use evenkeel_cache::record::ResponseRecord;
 use evenkeel_cache::store::{KeyRef, Object, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
 use std::collections::{HashMap, VecDeque};
@@ -24,10 +31,13 @@ const THREADS_MAX: usize = 2;
 /// Most keys that wait for a thread. Requests for more go to the endpoint.
 const WAITING_MAX: usize = 1024;
 
+/// Most bytes that a worker reads at once: copies and checksums of 50 us or so.
+const AT_ONCE_MAX: u64 = 256 << 10;
+
 /// Reads that are under way. The first read starts a thread.
 pub struct Reads {
     shared: Arc<Shared>,
-    share: fn(Vec<u8>) -> Bytes,
+    make: MakeBody,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -78,8 +88,8 @@ pub struct Read {
 }
 
 impl Reads {
-    pub fn new(shared: Arc<Shared>, share: fn(Vec<u8>) -> Bytes) -> Arc<Reads> {
-        Arc::new(Reads { shared, share, state: Mutex::default(), work: Condvar::new() })
+    pub fn new(shared: Arc<Shared>, make: MakeBody) -> Arc<Reads> {
+        Arc::new(Reads { shared, make, state: Mutex::default(), work: Condvar::new() })
     }
 
     /// Reads the variants of a key. `None` if too many reads wait, or the disk does not answer.
@@ -107,6 +117,27 @@ impl Reads {
         drop(state);
         self.work.notify_one();
         Some(Read { job, noted: None })
+    }
+
+    /// Reads the variants of a key without waiting. `None` if the kernel has not all of them in its page cache, if they
+    /// are large, or if one is damaged.
+    pub fn at_once(&self, key: KeyRef<'_>, began: Sequence) -> Option<Loaded> {
+        let Shared { index, counts, ring, .. } = &*self.shared;
+        let (id, ring) = (index.id(&key, b""), ring.get()?);
+        let places = index.find(id.url, id.rest, ring);
+        if places.iter().map(|(_, place)| u64::from(place.length)).sum::<u64>() > AT_ONCE_MAX {
+            return None;
+        }
+        let mut responses = Vec::with_capacity(places.len());
+        for (_, place) in places {
+            let sequence = ring.sequence(place);
+            let (record, body) = read(ring, place, sequence, self.make, Wait::Never).ok()??;
+            responses.extend(self.restored((key.bytes(), key.url().len()), (place, sequence), record, body));
+        }
+        counts.reads.add(1);
+        counts.hits.add(u64::from(!responses.is_empty()));
+        responses.reverse();
+        Some(Loaded { responses: responses.into(), began })
     }
 
     /// Ends the threads once they have served the waiting reads.
@@ -166,34 +197,48 @@ impl Reads {
 
     /// Reads all variants of a key that are not purged.
     fn read(&self, job: &Job) -> Vec<Restored<Stored>> {
-        let Shared { index, purges, counts, ring, .. } = &*self.shared;
+        let Shared { index, counts, ring, .. } = &*self.shared;
         let Some(ring) = ring.get() else { return Vec::new() };
         counts.reads.add(1);
         let mut responses = Vec::new();
         for (id, place) in index.find(job.hashes.0, job.hashes.1, ring) {
-            let sequence = u64::from(ring.epoch(place.slot)) << 32 | u64::from(place.offset);
-            let is_there = || sequence >> 32 != 0 && ring.epoch(place.slot) == (sequence >> 32) as u32;
-            let found = read(ring, place, sequence);
+            let sequence = ring.sequence(place);
+            let found = read(ring, place, sequence, self.make, Wait::Allowed);
             // Removed only if it can never be read: drops of responses outside the index are not logged.
             if let Ok(None) = found {
                 index.remove(id, place);
             }
             let Ok(Some((record, body))) = found else {
                 // The record is damaged, unless its segment was reclaimed meanwhile.
-                counts.errors.add(u64::from(is_there()));
+                counts.errors.add(u64::from(ring.has(place.slot, sequence)));
                 continue;
             };
-            let is_same = *record.key == *job.key && record.url_len == job.url_len;
-            let effect = purges.effect(&record, sequence);
-            // Purges of a segment are forgotten after its number is taken away.
-            if let (true, true, Effect::Holds(stale_from)) = (is_same, is_there(), effect) {
-                let object = Arc::new(Object::new(record.stored, (self.share)(body)));
-                responses.push(Restored { object, stale_from, hits: record.hits });
-            }
+            responses.extend(self.restored((&job.key, job.url_len), (place, sequence), record, body));
         }
         counts.hits.add(u64::from(!responses.is_empty()));
         responses.reverse();
         responses
+    }
+
+    /// Response of a record, unless the record is of another key or purged, or its segment was reclaimed.
+    fn restored(
+        &self,
+        (key, url_len): (&[u8], usize),
+        (place, sequence): (Place, u64),
+        record: ResponseRecord,
+        body: Bytes,
+    ) -> Option<Restored<Stored>> {
+        let is_same = *record.key == *key && record.url_len == url_len;
+        let effect = self.shared.purges.effect(&record, sequence);
+        // Purges of a segment are forgotten after its number is taken away.
+        let is_there = || self.shared.ring.get().is_some_and(|ring| ring.has(place.slot, sequence));
+        match effect {
+            Effect::Holds(stale_from) if is_same && is_there() => {
+                let object = Arc::new(Object::new(record.stored, body));
+                Some(Restored { object, stale_from, hits: record.hits })
+            }
+            _ => None,
+        }
     }
 }
 

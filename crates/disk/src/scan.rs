@@ -1,7 +1,7 @@
 //! Search of the file: builds the index from its segments, the oldest first, so that purges meet the responses that
 //! they cover.
 
-use crate::file::Ring;
+use crate::file::{Ring, Wait};
 use crate::index::{Added, Index, Place};
 use crate::purges::Purges;
 use evenkeel_cache::moment::Moment;
@@ -52,7 +52,7 @@ impl Window<'_> {
             let room = length.max(STEP).min((end - offset) as usize);
             self.bytes.resize(room, 0);
             self.from = offset;
-            self.ring.read(self.slot, offset, &mut self.bytes)?;
+            self.ring.read(self.slot, offset, &mut self.bytes, Wait::Allowed)?;
         }
         let start = (offset - self.from) as usize;
         Ok(Some(&self.bytes[start..start + length]))

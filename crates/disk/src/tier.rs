@@ -7,11 +7,11 @@ use crate::failure::Failure;
 use crate::file::{Opened, Ring};
 use crate::layout::{Admit, Layout, Options};
 use crate::queue::{Ordered, Ticket, Work};
-use crate::reads::{Read, Reads};
+use crate::reads::{Loaded, Read, Reads};
+use crate::response::MakeBody;
 use crate::scan::Scan;
 use crate::shared::{Shared, Stage};
 use crate::writer::Writer;
-use bytes::Bytes;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, PurgeRecord, Scope};
 use evenkeel_cache::store::{Cursor, Evictions, Fate, Item, KeyRef, Sequence, Store, Target};
@@ -80,9 +80,9 @@ impl Drop for Hidden {
 }
 
 impl Tier {
-    fn new(options: &Options, share: fn(Vec<u8>) -> Bytes, counts: Arc<Counters>, point: u64) -> Arc<Tier> {
+    fn new(options: &Options, make: MakeBody, counts: Arc<Counters>, point: u64) -> Arc<Tier> {
         let shared = Shared::new(Layout::of(options).entries_max(), options.queue_max, counts, point);
-        let reads = Reads::new(shared.clone(), share);
+        let reads = Reads::new(shared.clone(), make);
         Arc::new(Tier { shared, reads })
     }
 }
@@ -125,15 +125,15 @@ impl Tiers {
 }
 
 impl Disk {
-    /// Opens the tier on a separate thread: responses can be found once the file is locked and searched. `share` makes the
-    /// body of a response from bytes.
-    pub fn open(options: Options, clock: Clock, share: fn(Vec<u8>) -> Bytes) -> Disk {
-        let tier = Tier::new(&options, share, Arc::default(), 0);
+    /// Opens the tier on a separate thread: responses can be found once the file is locked and searched. `make` makes
+    /// the bodies of responses.
+    pub fn open(options: Options, clock: Clock, make: MakeBody) -> Disk {
+        let tier = Tier::new(&options, make, Arc::default(), 0);
         let (orders, ordered) = (Mutex::default(), Condvar::new());
         let tiers = Tiers { current: RwLock::new(tier.clone()), purging: AtomicUsize::new(0), orders, ordered };
         let (tiers, options) = (Arc::new(tiers), Arc::new(options));
         let disk = Disk { tiers: tiers.clone(), options: options.clone() };
-        let run = move || run(&tiers, &options, &Arc::new(clock), share);
+        let run = move || run(&tiers, &options, &Arc::new(clock), make);
         if let Err(error) = thread::Builder::new().name("cache-write".into()).spawn(run) {
             tier.shared.fail(&Failure::of("start a thread for", &disk.options.path, &error));
         }
@@ -189,6 +189,11 @@ impl Disk {
     /// this call.
     pub fn read(&self, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
         if self.has(key) { self.tier().reads.begin(key, began) } else { None }
+    }
+
+    /// Reads a key without waiting for the disk. `None` if [`Disk::read`] has to. `began`: as there.
+    pub fn read_at_once(&self, key: KeyRef<'_>, began: Sequence) -> Option<Loaded> {
+        self.tier().reads.at_once(key, began)
     }
 
     /// True if a key may be on disk.
@@ -351,14 +356,14 @@ impl Evictions<Stored> for Disk {
 }
 
 /// Opens the file, searches it and writes to it, until the tier is closed; after a failure with a new file.
-fn run(tiers: &Tiers, options: &Options, clock: &Arc<Clock>, share: fn(Vec<u8>) -> Bytes) {
+fn run(tiers: &Tiers, options: &Options, clock: &Arc<Clock>, make: MakeBody) {
     let mut tier = tiers.current();
     loop {
         serve(&tier.shared, options, clock);
         let Stage::Off(failure) = tier.shared.stage() else { return };
         let Some(ring) = wait_for_disk(tiers, options, clock, failure) else { return };
         // A higher point, so that responses meant for the previous tier are refused.
-        let next = Tier::new(options, share, tier.shared.counts.clone(), tier.shared.queue.point() + 1);
+        let next = Tier::new(options, make, tier.shared.counts.clone(), tier.shared.queue.point() + 1);
         // The tier is new, so it has no file yet.
         let _ = next.shared.ring.set(ring);
         if !tiers.replace(&next) {

@@ -1,10 +1,11 @@
 //! Writer of the log, which owns the newest segment and reclaims the oldest.
 
 use crate::failure::Failure;
-use crate::file::Ring;
+use crate::file::{Ring, Wait};
 use crate::index::{Added, Id, Place};
 use crate::purges::Effect;
 use crate::queue::{Ticket, Work};
+use crate::response::{plain_body, read};
 use crate::shared::Shared;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, ResponseRecord};
@@ -127,7 +128,7 @@ impl<'s> Writer<'s> {
             Added::No => self.dropped(key, url_len, stored)?,
             Added::Instead(place) => {
                 let sequence = u64::from(self.ring.epoch(place.slot)) << 32 | u64::from(place.offset);
-                if let Ok(Some((other, _))) = read(self.ring, place, sequence) {
+                if let Ok(Some((other, _))) = read(self.ring, place, sequence, plain_body, Wait::Allowed) {
                     self.dropped(&other.key, other.url_len, &other.stored)?;
                 }
             }
@@ -251,7 +252,7 @@ impl<'s> Writer<'s> {
     /// Writes a response of a reclaimed segment again, and returns its length. `None` if it is purged or damaged.
     fn write_again(&mut self, from: (u16, u32), id: Id, place: Place, turn: u64) -> io::Result<Option<u64>> {
         let sequence = u64::from(from.1) << 32 | u64::from(place.offset);
-        let Ok(Some((record, body))) = read(self.ring, place, sequence) else {
+        let Ok(Some((record, body))) = read(self.ring, place, sequence, plain_body, Wait::Allowed) else {
             self.shared.counts.errors.add(1);
             return Ok(None);
         };
@@ -262,29 +263,4 @@ impl<'s> Writer<'s> {
         self.shared.counts.rewrites.add(1);
         Ok(Some(place.length.into()))
     }
-}
-
-/// Reads the response at a place of the log. `None` if the place was overwritten or is damaged.
-///
-/// # Errors
-/// The disk fails. The record may be intact nevertheless.
-pub fn read(ring: &Ring, place: Place, sequence: u64) -> io::Result<Option<(ResponseRecord, Vec<u8>)>> {
-    let mut bytes = vec![0; place.length as usize];
-    ring.read(place.slot, place.offset.into(), &mut bytes)?;
-    Ok(whole(&bytes, sequence).map(|(record, body)| (ring.clock.response(record), body)))
-}
-
-/// Returns the response in the bytes of a record, if they are as written.
-fn whole(bytes: &[u8], sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
-    let (frame, rest) = bytes.split_first_chunk()?;
-    let frame = Frame::read(frame).ok()?;
-    if frame.number != sequence || frame.kind != Kind::Response || frame.record_len() != bytes.len() as u64 {
-        return None;
-    }
-    let (head, body) = rest.split_at_checked(frame.head_len as usize)?;
-    frame.check_head(head).ok()?;
-    frame.check_body(body).ok()?;
-    let record = ResponseRecord::read(head).ok()?;
-    // A separate buffer: a response in memory must account for exactly its bytes.
-    Some((record, body.to_vec()))
 }

@@ -17,7 +17,7 @@ struct Cache {
 impl Cache {
     fn new(folder: &Folder, size: u64, admit: Admit) -> Cache {
         let options = evenkeel_disk::Options { admit, ..folder.options(size, 4 << 10) };
-        let disk = Disk::open(options, crate::support::clock(NOW), Bytes::from);
+        let disk = Disk::open(options, crate::support::clock(NOW), evenkeel_disk::plain_body);
         assert!(disk.is_settled(crate::support::DEADLINE));
         let options = Memory { capacity: 256 << 10, object_max: 4 << 10, ..Memory::default() };
         Cache { memory: Store::with_evictions(&options, Some(Box::new(disk.clone()))), disk }

@@ -52,7 +52,7 @@ fn one_process_owns_the_file_and_the_next_one_gets_it_with_its_purges() {
     put(&first, "/a", "de", "red", vec![1; 10]);
     put(&first, "/b", "de", "red", vec![2; 10]);
     settle(&first);
-    let second = Disk::open(folder.options(SIZE, 4 << 10), clock(NOW), Bytes::from);
+    let second = Disk::open(folder.options(SIZE, 4 << 10), clock(NOW), evenkeel_disk::plain_body);
     assert_eq!(second.stage(), Stage::Waiting);
     assert_eq!(body(&second, "/a"), None);
     // Purges and responses that come meanwhile are not forgotten.
@@ -92,6 +92,53 @@ fn a_flipped_bit_in_a_body_is_a_miss_and_counted() {
     assert_eq!(body(&disk, "/a"), None);
     let counts = disk.counts();
     assert_eq!((counts.errors, counts.objects, counts.reads, counts.hits), (1, 0, 1, 0));
+    close(&disk);
+}
+
+/// Body of a path as a worker reads it without waiting.
+fn at_once(disk: &Disk, path: &str) -> Option<Option<Vec<u8>>> {
+    let store = evenkeel_cache::store::Store::<evenkeel_cache::stored::Stored>::new(&Default::default());
+    let loaded = disk.read_at_once((&key(path)).into(), store.begin())?;
+    Some(loaded.responses.first().map(|known| known.object.body().to_vec()))
+}
+
+#[test]
+fn a_read_that_does_not_wait_finds_the_same_or_leaves_it_to_a_thread() {
+    let folder = Folder::new();
+    let disk = folder.open(8 << 20, 400 << 10);
+    let bodies = [("/empty", 0), ("/small", 100), ("/long", 5_000), ("/large", 100_000)];
+    for (path, len) in bodies {
+        put(&disk, path, "de", "red", (0..len).map(|n| (n / 7) as u8).collect());
+    }
+    put(&disk, "/too-large", "de", "red", vec![7; 300_000]);
+    settle(&disk);
+    for (path, len) in bodies {
+        let found = at_once(&disk, path).expect("it was just written");
+        assert_eq!(found.as_ref().map(Vec::len), Some(len));
+        assert_eq!(found, body(&disk, path));
+    }
+    assert_eq!(at_once(&disk, "/too-large"), None);
+    assert_eq!(body(&disk, "/too-large"), Some(vec![7; 300_000]));
+    purge(&disk, Scope::Url(key("/small").url().into()), Fate::Removed);
+    assert_eq!(at_once(&disk, "/small").flatten(), None);
+    purge(&disk, Scope::Log(Target::Tag((*b"red").into())), Fate::Removed);
+    assert_eq!(at_once(&disk, "/long"), Some(None));
+
+    put(&disk, "/flipped", "de", "blue", vec![0xab; 9_000]);
+    put(&disk, "/cut", "de", "blue", vec![0xcd; 9_000]);
+    settle(&disk);
+    let bytes = fs::read(folder.file()).expect("a file");
+    let at =
+        |byte| bytes.windows(100).position(|part| part.iter().all(|other| *other == byte)).expect("the body") as u64;
+    let file = fs::OpenOptions::new().write(true).open(folder.file()).expect("a file");
+    file.write_all_at(&[0xaa], at(0xab) + 8_000).expect("room");
+    // What is damaged is counted where it is removed.
+    let before = disk.counts();
+    assert_eq!((at_once(&disk, "/flipped"), disk.counts()), (None, before));
+    assert_eq!((body(&disk, "/flipped"), disk.counts().errors), (None, 1));
+    file.set_len(at(0xcd) + 8_000).expect("a shorter file");
+    assert_eq!(at_once(&disk, "/cut"), None);
+    assert_eq!((body(&disk, "/cut"), disk.counts().errors), (None, 2));
     close(&disk);
 }
 
@@ -321,9 +368,9 @@ fn a_thousand_requests_for_a_key_are_one_read() {
 /// Held as long as no read is to end.
 static GATE: Mutex<()> = Mutex::new(());
 
-fn behind_the_gate(body: Vec<u8>) -> Bytes {
+fn behind_the_gate(len: usize, fill: &mut dyn FnMut(&mut [u8]) -> bool) -> Option<Bytes> {
     let _passed = GATE.lock().expect("no panic while held");
-    body.into()
+    evenkeel_disk::plain_body(len, fill)
 }
 
 #[test]

@@ -309,7 +309,8 @@ fn what_was_dropped_while_it_was_not_found_does_not_come_back() {
     put(&disk, "/b", "de", "red", body(1, 10));
     close(&disk);
     // The clock was ahead when that was stored.
-    let disk = Disk::open(folder.options(16 << 20, BODY_MAX as u64), clock(Moment(NOW.0 - 1)), Bytes::from);
+    let disk =
+        Disk::open(folder.options(16 << 20, BODY_MAX as u64), clock(Moment(NOW.0 - 1)), evenkeel_disk::plain_body);
     assert!(disk.is_settled(DEADLINE));
     assert_eq!(disk.counts().objects, 0);
     disk.forget((&key("/b")).into(), stored("/b", "de", "red").varying());
@@ -326,7 +327,7 @@ fn what_is_later_than_the_clock_is_found_once_the_clock_is_right() {
     let disk = folder.open(SIZE, BODY_MAX as u64);
     put(&disk, "/a", "de", "red", body(1, 10));
     close(&disk);
-    let behind = Disk::open(folder.options(SIZE, BODY_MAX as u64), clock(Moment(0)), Bytes::from);
+    let behind = Disk::open(folder.options(SIZE, BODY_MAX as u64), clock(Moment(0)), evenkeel_disk::plain_body);
     assert!(behind.is_settled(DEADLINE) && read(&behind, "/a").is_empty());
     close(&behind);
     let disk = folder.open(SIZE, BODY_MAX as u64);

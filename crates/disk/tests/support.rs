@@ -52,7 +52,7 @@ impl Folder {
 
     /// Opens the tier, and waits until it can be used or has failed.
     pub fn open(&self, size: u64, object_max: u64) -> Disk {
-        let disk = Disk::open(self.options(size, object_max), clock(NOW), Bytes::from);
+        let disk = Disk::open(self.options(size, object_max), clock(NOW), evenkeel_disk::plain_body);
         assert!(disk.is_settled(DEADLINE));
         disk
     }

@@ -44,21 +44,27 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// Copies the pieces of a body into new pages; `None` if there are too many, or no memory for them.
     fn filled<P: AsRef<[u8]>>(pieces: &[P]) -> Option<Pages> {
-        let len = length(pieces);
+        let fill = |mut left: &mut [u8]| {
+            for piece in pieces.iter().map(AsRef::as_ref) {
+                let (here, behind) = left.split_at_mut(piece.len());
+                here.copy_from_slice(piece);
+                left = behind;
+            }
+        };
+        Pages::new(length(pieces), fill)
+    }
+
+    /// Fills new pages; `None` if there are too many, or no memory for them.
+    fn new(len: usize, fill: impl FnOnce(&mut [u8])) -> Option<Pages> {
         if len < PAGES_MIN || count() >= COUNT_MAX {
             return None;
         }
-        let (all, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let (all, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::POPULATE);
         // SAFETY: a new mapping overlaps nothing.
         let at = unsafe { mmap_anonymous(null_mut(), len, all, how).ok()? };
         let at = NonNull::new(at.cast::<u8>())?;
         // SAFETY: the mapping has this length, is writable and zeroed, and is known to no other code yet.
-        let mut left = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), len) };
-        for piece in pieces.iter().map(AsRef::as_ref) {
-            let (here, behind) = left.split_at_mut(piece.len());
-            here.copy_from_slice(piece);
-            left = behind;
-        }
+        fill(unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), len) });
         let begin = at.addr().get();
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).insert(begin, begin + len);
         Some(Pages { at, len })
@@ -101,6 +107,17 @@ pub fn joined<P: AsRef<[u8]>>(pieces: &[P]) -> Bytes {
     )
 }
 
+/// Makes a body of a length by a function that fills it: in separate pages if it is large, else in a buffer of its size.
+/// `None` if the function returns false.
+pub fn made(len: usize, fill: &mut dyn FnMut(&mut [u8]) -> bool) -> Option<Bytes> {
+    let mut is_full = None;
+    if let Some(pages) = Pages::new(len, |into| is_full = Some(fill(into))) {
+        return is_full?.then(|| Bytes::from_owner(pages));
+    }
+    let mut body = vec![0; len];
+    fill(&mut body).then(|| body.into())
+}
+
 fn length<P: AsRef<[u8]>>(pieces: &[P]) -> usize {
     pieces.iter().map(|piece| piece.as_ref().len()).sum()
 }
@@ -136,6 +153,20 @@ mod tests {
         assert_eq!(part, text[PAGE..3 * PAGE]);
         let small = shared(vec![7; PAGES_MIN - 1]);
         assert!(!are_own(&small) && small.iter().all(|b| *b == 7));
+    }
+
+    #[test]
+    fn a_body_is_made_in_place_or_not_at_all() {
+        for len in [0, 5, PAGES_MIN - 1, PAGES_MIN, PAGES_MIN + 5] {
+            let mut fill = |into: &mut [u8]| {
+                into.fill(7);
+                true
+            };
+            let body = made(len, &mut fill).expect("it is filled");
+            assert_eq!(body, vec![7; len]);
+            assert_eq!(are_own(&body), len >= PAGES_MIN);
+            assert_eq!(made(len, &mut |_| false), None);
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn options(plan: &Plan) -> Option<Options> {
 }
 
 pub fn open(options: Options, clock: &Arc<CacheClock>) -> Disk {
-    Disk::open(options, clock.of_disk(), pages::shared)
+    Disk::open(options, clock.of_disk(), pages::made)
 }
 
 /// Waits for a read, for a limited time.

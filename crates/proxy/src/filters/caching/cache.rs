@@ -235,10 +235,17 @@ impl Cache {
             Found::Hit(Hit { object, stale_from, .. }) => (Some(object), stale_from),
             Found::OtherVariants | Found::Nothing => match (&wish.disk, &self.responses.shared.disk) {
                 (_, None) | (OnDisk::Nothing, _) => (None, None),
-                (OnDisk::NotAsked, Some(disk)) => match disk.read((&wish.key).into(), began) {
-                    Some(read) => return self.read(wish, read, wait),
-                    None => (None, None),
-                },
+                (OnDisk::NotAsked, Some(disk)) if disk.has((&wish.key).into()) => {
+                    if let Some(loaded) = disk.read_at_once((&wish.key).into(), began) {
+                        let disk = self.read(cx, &wish, Some(loaded));
+                        return self.look(own, cx, head, Wish { disk, ..wish }, wait);
+                    }
+                    match disk.read((&wish.key).into(), began) {
+                        Some(read) => return self.wait_for(wish, read, wait),
+                        None => (None, None),
+                    }
+                }
+                (OnDisk::NotAsked, Some(_)) => (None, None),
                 (OnDisk::Found(loaded), _) => {
                     // Memory did not take it, as other responses are used more.
                     let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
@@ -338,18 +345,23 @@ impl Cache {
     }
 
     /// Waits for the disk, on which the key may be. Requests for the same key wait for the same read.
-    fn read(self: &Rc<Cache>, wish: Wish, read: Read, wait: Option<Duration>) -> Verdict {
+    fn wait_for(self: &Rc<Cache>, wish: Wish, read: Read, wait: Option<Duration>) -> Verdict {
         let cache = self.clone();
         Caching::wait(disk::loaded(read), move |loaded, own, cx, head| {
-            let disk = match loaded {
-                Some(loaded) if !loaded.responses.is_empty() => {
-                    cache.responses.shared.promote(&wish.key, &loaded, cache.responses.moment(cx.core));
-                    OnDisk::Found(loaded)
-                }
-                _ => OnDisk::Nothing,
-            };
+            let disk = cache.read(cx, &wish, loaded);
             cache.look(own, cx, head, Wish { disk, ..wish }, wait)
         })
+    }
+
+    /// Stores responses that were read in memory.
+    fn read(&self, cx: &Exchange<'_>, wish: &Wish, loaded: Option<Loaded>) -> OnDisk {
+        match loaded {
+            Some(loaded) if !loaded.responses.is_empty() => {
+                self.responses.shared.promote(&wish.key, &loaded, self.responses.moment(cx.core));
+                OnDisk::Found(loaded)
+            }
+            _ => OnDisk::Nothing,
+        }
     }
 
     /// Response of the disk that serves a request, unless it was purged since it was read.
