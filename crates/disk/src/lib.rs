@@ -44,7 +44,7 @@ pub use failure::Failure;
 pub use file::check;
 pub use layout::{Admit, Options};
 pub use queue::Ticket;
-pub use reads::{Loaded, READ_MAX, Read};
+pub use reads::{AT_ONCE_MAX, Loaded, READ_MAX, Read};
 pub use response::{MakeBody, plain_body};
 pub use shared::Stage;
 pub use tier::{Disk, Hidden, RETRY_EVERY};

@@ -7,7 +7,7 @@
 use crate::file::Wait;
 use crate::index::Place;
 use crate::purges::Effect;
-use crate::response::{MakeBody, read};
+use crate::response::{MakeBody, plain_body, read};
 use crate::shared::Shared;
 use bytes::Bytes;
 use evenkeel_cache::record::ResponseRecord;
@@ -32,7 +32,7 @@ const THREADS_MAX: usize = 2;
 const WAITING_MAX: usize = 1024;
 
 /// Most bytes that a worker reads at once: copies and checksums of 50 us or so.
-const AT_ONCE_MAX: u64 = 256 << 10;
+pub const AT_ONCE_MAX: u64 = 256 << 10;
 
 /// Reads that are under way. The first read starts a thread.
 pub struct Reads {
@@ -120,7 +120,8 @@ impl Reads {
     }
 
     /// Reads the variants of a key without waiting. `None` if the kernel has not all of them in its page cache, if they
-    /// are large, or if one is damaged.
+    /// are large, or if one is damaged. Bodies are in buffers of the allocator: most are sent once, and new mappings cost
+    /// more than the copy for the socket that they save.
     pub fn at_once(&self, key: KeyRef<'_>, began: Sequence) -> Option<Loaded> {
         let Shared { index, counts, ring, .. } = &*self.shared;
         let (id, ring) = (index.id(&key, b""), ring.get()?);
@@ -131,7 +132,7 @@ impl Reads {
         let mut responses = Vec::with_capacity(places.len());
         for (_, place) in places {
             let sequence = ring.sequence(place);
-            let (record, body) = read(ring, place, sequence, self.make, Wait::Never).ok()??;
+            let (record, body) = read(ring, place, sequence, plain_body, Wait::Never).ok()??;
             responses.extend(self.restored((key.bytes(), key.url().len()), (place, sequence), record, body));
         }
         counts.reads.add(1);

@@ -1,7 +1,6 @@
 //! Admission: responses in turn, through a memory that is much smaller than the disk.
 
 use crate::support::{Folder, NOW, key, settle, stored, wait};
-use bytes::Bytes;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::store::{Found, KeyRef, Object, Options as Memory, Store};
 use evenkeel_cache::stored::Stored;

@@ -2,7 +2,6 @@
 //! file was closed and opened, after a crash that has lost the end of it, and with a flipped bit.
 
 use crate::support::{DEADLINE, Folder, NOW, clock, close, key, purge, put, read, settle, stored};
-use bytes::Bytes;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::Scope;
 use evenkeel_cache::store::{Fate, Target};

@@ -1,6 +1,5 @@
 //! Stored responses and files for tests.
 
-use bytes::Bytes;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::{Date, Moment};

@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::keys::{Hashes, KeyRef};
-use super::object::Head;
+use super::object::{Head, Object};
 use super::purge::{Held, Purges, Sequence};
 use super::results::{Inserted, Refusal, Restored};
 use super::shard::Shard;
@@ -32,6 +32,17 @@ impl<H: Head> Store<H> {
         let hashes = self.hashing.key(&key);
         let shard = self.shard_of(hashes.url);
         self.with(shard, |shard| shard.restore(&key, hashes, restored, (began, now), &self.purges, is_same))
+    }
+
+    /// Replaces an object, if it is still stored, by a copy: the same head, and the same body in other memory.
+    pub fn exchange(&self, key: KeyRef<'_>, old: &Arc<Object<H>>, copy: Arc<Object<H>>) {
+        let hashes = self.hashing.key(&key);
+        self.with(self.shard_of(hashes.url), |shard| {
+            let Some(id) = shard.find(&key, hashes) else { return };
+            if let Some(known) = shard.slots[id].variants_mut().find(|known| Arc::ptr_eq(&known.object, old)) {
+                known.object = copy;
+            }
+        });
     }
 
     /// True if a purge since `began` covers an object of a key, or may cover it.
@@ -95,6 +106,11 @@ mod tests {
         assert_eq!(store.of_url(key("/a").url())[0].hits, 10);
         assert_eq!(put(2), Inserted::Refused(Refusal::Known));
         assert_eq!(content(&store, "/a", 0), Some((1, true)));
+        let stored = store.of_url(key("/a").url())[0].object.clone();
+        store.exchange(key("/a"), &page(0, &[7], 1, 10), page(0, &[7], 3, 10));
+        assert_eq!(content(&store, "/a", 0), Some((1, true)), "another object is left alone");
+        store.exchange(key("/a"), &stored, page(0, &[7], 3, 10));
+        assert_eq!(content(&store, "/a", 0), Some((3, true)), "the mark stays");
         store.assert_sound();
     }
 

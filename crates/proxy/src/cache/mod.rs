@@ -31,7 +31,8 @@ use evenkeel_cache::store::{Evictions, Inserted, Matched, Object, Options, Seque
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheMemory;
-use evenkeel_disk::{Disk, Loaded, Stage, Ticket};
+use evenkeel_disk::{AT_ONCE_MAX, Disk, Loaded, Stage, Ticket};
+use evenkeel_net::memory::pages;
 use flights::Flights;
 use of_late::OfLate;
 use partner::{Partner, Told};
@@ -188,9 +189,22 @@ impl SharedCache {
     /// Stores responses from the disk in memory. Responses in memory are newer.
     pub fn promote(&self, key: &Key, loaded: &Loaded, now: Moment) {
         for restored in loaded.responses.iter() {
-            let object = restored.object.clone();
+            let object = &restored.object;
             let varying = object.head().varying();
-            self.store.restore(key.into(), restored.clone(), loaded.began, now, |other| other.varying() == varying);
+            let is_same = |other: &Stored| other.varying() == varying;
+            let inserted = self.store.restore(key.into(), restored.clone(), loaded.began, now, is_same);
+            if inserted == Inserted::Added {
+                self.give_pages(key, object);
+            }
+        }
+    }
+
+    /// Moves a body that a worker has read from the disk, and that memory keeps, into separate pages if it is large.
+    fn give_pages(&self, key: &Key, object: &Arc<Entry>) {
+        let body = object.body();
+        if (pages::PAGES_MIN..=AT_ONCE_MAX as usize).contains(&body.len()) && !pages::are_own(body) {
+            let copy = Entry::new(object.head().clone(), pages::joined(&[body]));
+            self.store.exchange(key.into(), object, copy.into());
         }
     }
 
