@@ -1,10 +1,9 @@
 //! Experiment `advise`: each piece of advice on ten configurations, applied and measured.
 
-// Order: outcome, score, setting, advice, traffic, endpoints, cases, case
+// Order: outcome, score, setting, advice, traffic, cases, case
 mod advice;
 mod case;
 mod cases;
-mod endpoints;
 mod outcome;
 mod score;
 mod setting;

@@ -194,8 +194,8 @@ impl Row {
 }
 
 impl Law {
-    /// Distribution of work; `times`: factor of its mean.
-    fn work(self, times: f64) -> Work {
+    /// Distribution of work with a mean of [`WORK_NS`] times `times`.
+    pub fn work(self, times: f64) -> Work {
         let mean_ns = WORK_NS * times;
         let table = |values: &'static [u32]| {
             let unit = Work::Table { values, unit_ns: 1.0 };
