@@ -3,6 +3,7 @@
 use crate::answer::{Figures, Range, Time};
 use crate::explored::{Beside, Estimate, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
+use crate::warmth::Warmth;
 use serde_json::{Map, Value, json};
 
 /// JSON of findings. Times are in milliseconds, intervals hold 90 %: `[low, middle, high]`.
@@ -32,6 +33,15 @@ pub fn json(found: &Findings) -> Value {
         }
         value
     });
+    let warm_up = found.warm_up.as_ref().map(|seen| {
+        let step = |(until, factor): &(u64, f64)| json!([*until as f64 / 1e9, factor]);
+        let one = |of: &Warmth| {
+            let steps = of.cold.iter().map(step).collect::<Vec<_>>();
+            json!({ "endpoint": of.name, "joined_s": of.joined.at as f64 / 1e9, "work_until_s": steps })
+        };
+        json!({ "seen": seen.iter().map(one).collect::<Vec<_>>() })
+    });
+    let plane = found.plane.map(|of| json!({ "name": of.name, "processor_us": of.apart_ns as f64 / 1e3 }));
     let verdict = found.verdict.as_ref().map(|of| json!({ "best": of.best, "alike": of.alike, "text": of.text }));
     json!({
         "pool": found.pool,
@@ -43,6 +53,8 @@ pub fn json(found: &Findings) -> Value {
         "validation": validation,
         "explored": found.explored.as_ref().map(explored),
         "answers": answers.collect::<Vec<_>>(),
+        "plane": plane,
+        "warm_up": warm_up,
         "verdict": verdict,
     })
 }

@@ -5,6 +5,7 @@ use crate::answer::{Answer, Figures};
 use crate::explored::{Beside, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
 use crate::model::Model;
+use crate::text::{costs, warm_up};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use evenkeel_draw::intervals::{Row, intervals};
@@ -32,6 +33,8 @@ pub fn page(found: &Findings) -> String {
             parts.push(html::heading(&format!("Changes from {}", model.policy.label)));
             parts.push(changes(&found.answers));
             parts.push(html::table(&figures(found)));
+            parts.extend(warm_up(found).map(|text| html::paragraph(&format!("{text}."))));
+            parts.extend(found.plane.map(|plane| html::paragraph(&format!("{}.", costs(plane)))));
         }
         if let Some(of) = &found.explored {
             parts.push(html::heading("Explored picks"));

@@ -7,7 +7,7 @@ use crate::traffic::Traffic;
 use evenkeel_balance::{EndpointSpec, Rng, hedge};
 use evenkeel_sim::replay::fit::order;
 use evenkeel_sim::replay::ranks::ranks;
-use evenkeel_sim::replay::{Clients, Course, Hedging, Played, System, Trace, Way, play};
+use evenkeel_sim::replay::{Clients, Course, Hedging, Joining, Played, System, Trace, Way, play};
 
 /// Blocks of consecutive arrivals that are drawn anew.
 const BLOCKS: usize = 24;
@@ -28,6 +28,8 @@ pub struct World {
     /// True if a request takes its work along to another endpoint. A log has each request once, so that half of the worlds
     /// of each system are so.
     is_of_demand: bool,
+    /// Warm-up of an endpoint that joins, see [`Joining::cold`].
+    pub cold: Vec<(u64, f64)>,
     seed: u64,
 }
 
@@ -67,6 +69,7 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
         retries,
         answers_probes: false,
         is_of_demand,
+        cold: Vec::new(),
         seed: rng.next_u64(),
     }
 }
@@ -129,6 +132,12 @@ impl World {
                 hedging: conditions.hedge.map(|percentile| Hedging {
                     settings: hedge::Settings { percentile, ..hedge::Settings::default() },
                     is_of_demand: self.is_of_demand,
+                }),
+                joining: conditions.join.map(|join| Joining {
+                    members: conditions.added as usize,
+                    slow_start: join.is_slow.then_some(join.ramp),
+                    window_ns: join.ramp.window_ns,
+                    cold: &self.cold,
                 }),
                 ..Course::new(policy.algorithm, &policy.params, self.seed)
             },

@@ -3,6 +3,7 @@
 mod conditions;
 mod explored;
 mod shadow;
+mod warmth;
 
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
