@@ -62,7 +62,7 @@ pub fn ask(evenkeel: &str, case: &Case, entries: &[Entry], folder: &Path) -> Res
         }
         false => vec!["--balance".to_owned(), case.claimed.to_owned()],
     };
-    call(evenkeel, case.name, logs, how, folder)
+    call(evenkeel, case.name, logs, [how, case.words()].concat(), folder)
 }
 
 /// Asks `evenkeel whatif` about logs, with the words `how`. Writes the command of the case `name` into `folder`.

@@ -32,9 +32,10 @@ pub struct Subject {
 
 impl Subject {
     pub fn of(case: &Case) -> Subject {
-        let endpoints = (0..case.endpoints().len()).map(|at| case.format.endpoint(at)).collect();
+        let mut endpoints: Vec<String> = (0..case.endpoints().len()).map(|at| case.format.endpoint(at)).collect();
+        endpoints.extend(case.slow_start.map(|_| "added 0".to_owned()));
         let Case { name, policy, format, .. } = *case;
-        Subject { name, policy, format: format.name(), endpoints, is_changed: false }
+        Subject { name, policy, format: format.name(), endpoints, is_changed: case.slow_start.is_some() }
     }
 }
 

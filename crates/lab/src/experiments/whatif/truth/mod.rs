@@ -1,5 +1,8 @@
 //! True figures of a case: every policy is run on the arrivals of the log, over seeds that the log did not have.
 
+// Order: joins
+mod joins;
+
 use super::case::{Case, named};
 use evenkeel_sim::run::Run;
 use evenkeel_sim::scenario::Load;
@@ -63,6 +66,9 @@ const PRECISION: f64 = 0.01;
 
 /// Runs the truth of a case, whose log is given.
 pub fn run(case: &Case, log: &[Logged], seeds: Seeds) -> Truth {
+    if let Some(slow_start) = case.slow_start {
+        return joins::run(case, log, slow_start, seeds);
+    }
     let mut scenario = case.scenario.clone();
     // A closed loop has no arrivals of its own.
     if !matches!(scenario.load, Load::Closed { .. }) && case.service == 0 {
@@ -86,8 +92,7 @@ pub fn run(case: &Case, log: &[Logged], seeds: Seeds) -> Truth {
             continue;
         }
         let truth = Truth::of_runs(&names, &runs, &runs[own]);
-        let is_precise = |of: &Figures| of.change_ms[2].error <= PRECISION * of.latency_ms[2].value;
-        if done >= seeds.1 || truth.policies.iter().all(is_precise) {
+        if done >= seeds.1 || truth.is_precise() {
             return truth;
         }
     }
@@ -99,6 +104,11 @@ impl Truth {
         let figures = names.iter().zip(runs).map(|(name, ran)| Figures::of(name, ran, own));
         let own_p99_ms = Mean::of(&own.iter().map(|of| of.latency_ms[2]).collect::<Vec<_>>()).value;
         Truth { policies: figures.collect(), seeds: own.len() as u64, own_p99_ms, errors: 1.0 }
+    }
+
+    fn is_precise(&self) -> bool {
+        let is_precise = |of: &Figures| of.change_ms[2].error <= PRECISION * of.latency_ms[2].value;
+        self.policies.iter().all(is_precise)
     }
 
     /// Truth of a few live rounds, which has an interval of 90 % of its own: by Student's t.
@@ -173,8 +183,8 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases;
     use super::*;
+    use crate::experiments::whatif::cases;
 
     #[test]
     fn a_mean_has_the_standard_error_of_its_values() {
