@@ -11,7 +11,8 @@ pub fn json(found: &Findings) -> Value {
     let doubt = |of: &crate::Doubt| json!({ "kind": of.kind, "text": of.text, "help": of.help });
     let logged = found.model.as_ref().map(|model| {
         let [p50, p90, p99] = model.measured.times_ns.map(ms);
-        let shares = named(&found.names, &model.measured.shares.iter().map(|share| json!(share)).collect::<Vec<_>>());
+        let shares = found.names.iter().zip(&model.measured.shares);
+        let shares: Map<String, Value> = shares.map(|(name, share)| (name.clone(), json!(share))).collect();
         json!({ "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "shares": shares })
     });
     let validation = found.model.as_ref().map(|model| {
@@ -29,7 +30,7 @@ pub fn json(found: &Findings) -> Value {
         let mut value =
             json!({ "question": answer.label, "bound": answer.is_bound, "refused": answer.figures.as_ref().err() });
         if let (Ok(figures), Some(object)) = (&answer.figures, value.as_object_mut()) {
-            object.extend(of_figures(figures, &found.names));
+            object.extend(of_figures(figures));
         }
         value
     });
@@ -84,21 +85,16 @@ fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-fn of_figures(figures: &Figures, names: &[String]) -> Map<String, Value> {
+fn of_figures(figures: &Figures) -> Map<String, Value> {
     let time = |of: Time| json!({ "value": ms(of.value), "change": [ms(of.change.low), ms(of.change.middle), ms(of.change.high)] });
     let range = |of: &Range| json!([of.low, of.middle, of.high]);
     let mut all = Map::new();
     for (name, of) in ["p50_ms", "p90_ms", "p99_ms"].into_iter().zip(figures.times) {
         all.insert(name.to_string(), time(of));
     }
-    all.insert("shares".to_string(), named(names, &figures.shares.iter().map(range).collect::<Vec<_>>()));
+    let shares = figures.shares.iter().map(|(name, share)| (name.clone(), range(share)));
+    all.insert("shares".to_string(), Value::Object(shares.collect()));
     all.insert("failed".to_string(), range(&figures.failed));
     all.insert("extrapolated".to_string(), json!(figures.extrapolated));
     all
-}
-
-/// Values by the name of their endpoint; added endpoints have numbers.
-fn named(names: &[String], values: &[Value]) -> Value {
-    let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("added {}", at - names.len()));
-    Value::Object(values.iter().enumerate().map(|(at, value)| (name(at), value.clone())).collect())
 }

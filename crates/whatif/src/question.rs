@@ -68,6 +68,14 @@ impl Conditions {
     }
 }
 
+impl Conditions {
+    /// Names of the endpoints under the conditions: those of the log without the removed, then the added.
+    pub fn names(&self, of_log: &[String]) -> Vec<String> {
+        let left = of_log.iter().enumerate().filter(|(at, _)| !self.removed.contains(at));
+        left.map(|(_, name)| name.clone()).chain((0..self.added).map(|number| format!("added {number}"))).collect()
+    }
+}
+
 /// A policy under conditions.
 #[derive(Clone, Debug)]
 pub struct Question {

@@ -147,6 +147,7 @@ fn endpoints(model: &Model, names: &[String]) -> Vec<Vec<String>> {
     let clients = model.systems.iter().map(|system| match system.clients {
         Clients::Open => "as they came".to_string(),
         Clients::Closed(users) => format!("{users} users, each with a request at a time"),
+        Clients::Thinking => "those of the log, each with a request at a time and its think times".to_string(),
     });
     rows.push(std::iter::once("clients".to_string()).chain(clients).collect());
     rows

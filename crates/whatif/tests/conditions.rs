@@ -82,6 +82,17 @@ fn all_outputs_state_the_processor_time_of_a_plane() {
 }
 
 #[test]
+fn shares_have_the_names_of_the_endpoints_that_are_left() {
+    let conditions = Conditions { removed: vec![1], added: 1, ..Conditions::default() };
+    let answers = answers(&scenario(12_000), &conditions);
+    let answer = answers.iter().find(|answer| answer.label == "round_robin").expect("it was asked about");
+    let shares = &answer.figures.as_ref().expect("an answer").shares;
+    let names: Vec<&str> = shares.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["10.0.0.0:80", "10.0.0.2:80", "10.0.0.3:80", "added 0"]);
+    assert!(shares.iter().all(|(_, share)| (share.middle - 0.25).abs() < 0.01), "{shares:?}");
+}
+
+#[test]
 fn an_added_endpoint_has_seen_as_much_as_the_others() {
     let answers = answers(&scenario(12_000), &Conditions { added: 1, ..Conditions::default() });
     let answer = answers.iter().find(|answer| answer.label == "round_robin").expect("it was asked about");

@@ -45,7 +45,7 @@ fn an_endpoint_that_joins_starts_as_cold_as_the_log_shows() {
     // Slow start spares requests the cold endpoint.
     let [at_once, slow] = ["random", "random, slow start"].map(|label| figures(&found, label));
     assert!(slow.times[2].change.middle < 0.8 * at_once.times[2].change.middle, "{slow:?} {at_once:?}");
-    assert!(slow.shares[4].middle < 0.75 * at_once.shares[4].middle);
+    assert!(slow.shares[4].1.middle < 0.75 * at_once.shares[4].1.middle);
     for said in [text::text(&found), report::page(&found), json::json(&found).to_string()] {
         assert!(said.contains("10.0.0.3:80 joined") || said.contains("\"warm_up\":{\"seen\":[{\"endpoint\""), "{said}");
     }
@@ -56,7 +56,7 @@ fn a_log_without_a_join_knows_no_warm_up_and_says_so() {
     let found = found(&scenario(12_000), true);
     assert_eq!(found.warm_up.as_ref().map(Vec::len), Some(0));
     let [at_once, slow] = ["random", "random, slow start"].map(|label| figures(&found, label));
-    assert!(slow.shares[4].middle < 0.75 * at_once.shares[4].middle);
+    assert!(slow.shares[4].1.middle < 0.75 * at_once.shares[4].1.middle);
     assert!(slow.times[0].change.middle > at_once.times[0].change.middle, "it only keeps requests away");
     assert!(text::text(&found).contains("assumed to be warm at once"));
     let refused = found.answers.iter().find(|answer| answer.label == "maglev, slow start");

@@ -22,7 +22,7 @@ impl Run<'_> {
             return;
         };
         let (Some(slot), true) = (job.ticket.as_ref().map(Ticket::slot), job.twin.is_none()) else { return };
-        let Job { worker, came, key, number, block, explored, .. } = *job;
+        let Job { worker, came, key, number, index, block, explored, .. } = *job;
         if !self.hedges[worker].send(now) {
             return;
         }
@@ -41,12 +41,13 @@ impl Run<'_> {
             key,
             explored,
             number,
+            index,
             tried,
             twin: Some(first),
             is_copy: true,
             block,
         };
-        let copy = self.go(copy, self.firsts[number as usize % self.firsts.len()] as usize);
+        let copy = self.go(copy);
         if let Some(job) = self.jobs.get_mut(first) {
             job.twin = Some(copy);
         }

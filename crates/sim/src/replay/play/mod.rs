@@ -1,10 +1,11 @@
 //! Replay of recorded requests in virtual time: an algorithm picks among endpoints that follow given models.
 
-// Order: hedging, joining, run, course
+// Order: hedging, joining, thinking & run, course
 mod course;
 mod hedging;
 mod joining;
 mod run;
+mod thinking;
 
 pub use course::{Course, Hedging, Joining, System};
 pub use run::REQUESTS_JOINING_MAX;
@@ -32,11 +33,13 @@ pub fn play(system: &System<'_>, course: Course<'_>) -> Played {
     match system.clients {
         Clients::Open => run.calendar.at(0, Event::Arrive),
         Clients::Closed(users) => (0..users.max(1)).for_each(|_| run.calendar.at(0, Event::Arrive)),
+        Clients::Thinking => run.begin_thinking(),
     }
     while let Some((at, event)) = run.calendar.next() {
         run.now = at;
         match event {
             Event::Arrive => run.arrive(),
+            Event::AtBalancer(client) => run.send(client),
             Event::AtServer(job) => run.begin(job),
             Event::Done(job) => run.end(job),
             Event::Depart(server) => run.depart(server as usize),
@@ -85,7 +88,15 @@ impl Run<'_> {
 
     fn arrive(&mut self) {
         let (index, _) = self.arrival(self.made);
-        let arrival = self.system.trace.arrivals[index];
+        if self.system.clients == Clients::Open {
+            let (_, at) = self.arrival(self.made + 1);
+            self.calendar.at(at.max(self.now), Event::Arrive);
+        }
+        self.come(index, self.made as u64);
+    }
+
+    /// Handles a request: its index in the trace, and its number, from which its luck is drawn.
+    fn come(&mut self, index: usize, number: u64) {
         if self.made == self.settled && self.course.joining.is_some() {
             self.join();
         }
@@ -95,17 +106,12 @@ impl Run<'_> {
         if let Some(sum) = self.tally.thirds.get_mut(3 * self.made / whole) {
             *sum += self.in_system as u64;
         }
-        let number = self.made as u64;
         self.made += 1;
-        if self.system.clients == Clients::Open {
-            let (_, at) = self.arrival(self.made);
-            self.calendar.at(at.max(self.now), Event::Arrive);
-        }
         let balancer = match self.course.balancers {
             0 | 1 => 0,
             balancers => (mix(self.luck ^ !number) % u64::from(balancers)) as usize,
         };
-        let worker = balancer * self.system.trace.workers as usize + arrival.worker as usize;
+        let worker = balancer * self.system.trace.workers as usize + self.system.trace.arrivals[index].worker as usize;
         let waiting = Waiting { number, index, worker, came: self.now, block };
         if self.admit(waiting) {
             self.in_system += 1;
@@ -115,8 +121,10 @@ impl Run<'_> {
             self.waiting.push_back(waiting);
         } else {
             self.tally.full += u64::from(block.is_some());
-            if self.system.clients != Clients::Open {
-                self.calendar.at(self.now + 1_000_000, Event::Arrive);
+            match self.system.clients {
+                Clients::Open => {}
+                Clients::Closed(_) => self.calendar.at(self.now + 1_000_000, Event::Arrive),
+                Clients::Thinking => self.think(number),
             }
         }
     }
@@ -184,18 +192,19 @@ impl Run<'_> {
             key: arrival.key,
             explored: explored.map(|from| (from, member)),
             number,
+            index,
             tried: Vec::new(),
             twin: None,
             is_copy: false,
             block,
         };
-        let job = self.go(job, index);
+        let job = self.go(job);
         self.await_slow(job, directed.is_none());
         true
     }
 
-    /// Sends a try to its member. `index` of the request in the trace.
-    fn go(&mut self, mut job: Job, index: usize) -> u32 {
+    /// Sends a try to its member.
+    fn go(&mut self, mut job: Job) -> u32 {
         let member = job.member;
         if let Some(block) = job.block {
             self.tally.blocks[block].picks[member] += 1;
@@ -204,7 +213,7 @@ impl Run<'_> {
         self.in_flight[member] += 1;
         let way = self.system.ways[member];
         job.sample = match self.system.ranks {
-            Some(ranks) => way.at_rank(ranks[index]),
+            Some(ranks) => way.at_rank(ranks[job.index]),
             None if self.course.hedging.is_some_and(|hedging| hedging.is_of_demand) => {
                 way.at_rank((mix(self.luck ^ job.number) >> 40) as f32 / (1 << 24) as f32)
             }
@@ -287,8 +296,7 @@ impl Run<'_> {
             let request = Request { key: job.key, tried: &job.tried, ..Request::default() };
             if let Ok(ticket) = self.balancers[job.worker].start(&request, now) {
                 let member = self.member_of[ticket.slot().index()];
-                let number = self.firsts[job.number as usize % self.firsts.len()] as usize;
-                self.go(Job { ticket: Some(ticket), member, began: self.now, twin: None, ..job }, number);
+                self.go(Job { ticket: Some(ticket), member, began: self.now, twin: None, ..job });
                 return;
             }
         }
@@ -300,8 +308,10 @@ impl Run<'_> {
                 self.tally.drawn[member].add(from, first_byte - job.came, failed || !job.tried.is_empty());
             }
         }
-        if self.system.clients != Clients::Open {
-            self.calendar.at(self.now, Event::Arrive);
+        match self.system.clients {
+            Clients::Open => {}
+            Clients::Closed(_) => self.calendar.at(self.now, Event::Arrive),
+            Clients::Thinking => self.think(job.number),
         }
     }
 

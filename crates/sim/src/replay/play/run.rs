@@ -1,6 +1,7 @@
 //! State of a run: its balancers, servers, requests in progress and counts.
 
 use super::course::{Course, Hedging, System};
+use super::thinking::Thinkers;
 use crate::engine::calendar::Calendar;
 use crate::engine::server::Server;
 use crate::replay::bounds;
@@ -39,6 +40,8 @@ pub(super) struct Job {
     pub(super) explored: Option<(u32, usize)>,
     /// Number of the request, from which its luck is drawn.
     pub(super) number: u64,
+    /// Index of the request in the trace.
+    pub(super) index: usize,
     /// Members at which the request failed; empty on the first try.
     pub(super) tried: Vec<Slot>,
     /// Other copy of the request.
@@ -64,6 +67,7 @@ pub(super) struct Run<'a> {
     pub(super) firsts: Vec<u32>,
     /// Most requests that the trace found at each member.
     pub(super) seen: Vec<u32>,
+    pub(super) thinkers: Thinkers,
     pub(super) turns: Turns,
     pub(super) pools: Vec<Pool>,
     pub(super) balancers: Vec<Balancer>,
@@ -148,6 +152,7 @@ impl<'a> Run<'a> {
             joined_at: None,
             firsts,
             seen: seen(trace, system.members),
+            thinkers: Thinkers::of(system.clients, trace, course.pace, mix(course.seed ^ 2)),
             turns: Turns::of(members),
             hedges: hedges(course.hedging, balancers.len()),
             balancers,
