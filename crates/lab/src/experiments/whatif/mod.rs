@@ -65,8 +65,8 @@ struct Arguments {
     /// Run the live cases instead of the simulated cases and breakers: about twenty minutes
     #[arg(long)]
     live: bool,
-    /// Length of the log of a live case, and of each run of an alternative, in seconds. Defaults to 24; with --quick to 5 and
-    /// a third of it.
+    /// Length of the log of a live case in seconds. Defaults to 30, with --quick to 5. Alternatives run for two thirds of it,
+    /// with --quick for a third.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(5..=600))]
     seconds: Option<u64>,
     /// Cases and breakers to run, by name.
@@ -96,8 +96,8 @@ enum Done {
 impl Arguments {
     /// Lengths of live runs; --quick shows that they run.
     fn effort(&self) -> live::Effort {
-        let seconds = self.seconds.unwrap_or(if self.study.quick { 5 } else { 24 }) as f64;
-        let truth = if self.study.quick { seconds / 3.0 } else { seconds };
+        let seconds = self.seconds.unwrap_or(if self.study.quick { 5 } else { 30 }) as f64;
+        let truth = if self.study.quick { seconds / 3.0 } else { 2.0 * seconds / 3.0 };
         let [log, truth] = [seconds, truth].map(Duration::from_secs_f64);
         live::Effort { log, truth, rounds: self.study.rounds_of_many() }
     }
@@ -120,7 +120,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     std::fs::create_dir_all(folder).or_say(|| format!("cannot create {}", folder.display()))?;
     // The whole table of one kind, or the small cases of both.
     let runs = |name: &str, quick: bool, is_live: bool| match only.is_empty() {
-        true => quick || (!options.quick && is_live == arguments.live),
+        true if options.quick => quick,
+        true => is_live == arguments.live,
         false => only.iter().any(|of| of == name),
     };
     let of_cases = (0..cases::ALL.len()).filter(|&at| runs(cases::ALL[at].name, cases::ALL[at].quick, false));
@@ -134,7 +135,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let tasks: Vec<Task> = tasks.collect();
     // Few seeds show that it runs.
     let seeds = if options.quick { (4, 4) } else { (10, 40) };
-    let done = all(&tasks, |task| match *task {
+    // Live cases sleep most of the time.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + usize::from(arguments.live);
+    let done = all(&tasks, threads, |task| match *task {
         Task::Case(at) => judge(evenkeel.program(), &cases::ALL[at], seeds, folder).map(Box::new).map(Done::Case),
         Task::Live(at) => live::judge(evenkeel.program(), &live::cases::ALL[at], arguments.effort(), folder)
             .map(Box::new)
@@ -152,9 +155,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     study::present(&measured.found(vec![evenkeel.named_version()]), options)
 }
 
-/// Runs all tasks on all cores, and returns their results in the order of the tasks.
-fn all<D: Send>(tasks: &[Task], work: impl Fn(&Task) -> Result<D> + Sync) -> Result<Vec<D>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+/// Runs all tasks on so many threads, and returns their results in the order of the tasks.
+fn all<D: Send>(tasks: &[Task], threads: usize, work: impl Fn(&Task) -> Result<D> + Sync) -> Result<Vec<D>> {
     let (next, progress) = (AtomicUsize::new(0), Mutex::new((0, Progress::new())));
     let worker = || {
         let mut done = Vec::new();
@@ -168,7 +170,7 @@ fn all<D: Send>(tasks: &[Task], work: impl Fn(&Task) -> Result<D> + Sync) -> Res
         }
     };
     let done: Vec<Result<Vec<(usize, D)>>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Interrupted))).collect()
     });
     let mut all: Vec<(usize, D)> = done.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
