@@ -4,7 +4,8 @@
 use crate::Plan;
 use crate::form::pem_digest;
 use crate::sections::action::ACTIONS;
-use std::collections::HashMap;
+use crate::subject::Subject;
+use std::collections::{HashMap, HashSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -24,7 +25,9 @@ const NAMED: [&str; 4] = ["map", "limit", "listener", "pool"];
 /// Lists the differences, a line each: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint
 /// shop-3 added`. Secrets are masked on both sides, so a changed secret is not a difference.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
-    let (before, after) = (before.to_toml(), after.to_toml());
+    let (old, new) = unchanged(before, after);
+    let before = before.to_toml_of(&|subject| !old.contains(&subject));
+    let after = after.to_toml_of(&|subject| !new.contains(&subject));
     // Both texts were written by `to_toml`, so they parse.
     let (Ok(old), Ok(new)) = (DeTable::parse(&before), DeTable::parse(&after)) else { return Vec::new() };
     let mut differs = Differs { before: &before, after: &after, lines: Vec::new(), orders: Vec::new() };
@@ -42,6 +45,35 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
         count => lines.push(format!("order of {count} routes")),
     }
     lines
+}
+
+/// Subjects of the one plan and of the other that are equal, which need not be written: with thousands of pools that takes most of the
+/// time of a reload.
+fn unchanged(before: &Plan, after: &Plan) -> (HashSet<Subject>, HashSet<Subject>) {
+    let (mut old, mut new) = (HashSet::new(), HashSet::new());
+    let mut note = |pair: (Subject, Subject)| {
+        old.insert(pair.0);
+        new.insert(pair.1);
+    };
+    let listeners = twins(&before.listeners, &after.listeners, |listener| &listener.name);
+    listeners.into_iter().for_each(|(at, to)| note((Subject::Listener(at), Subject::Listener(to))));
+    let pools = twins(&before.pools, &after.pools, |pool| &pool.name);
+    // A route is written as it differs from its pool.
+    let same: HashSet<&str> = pools.iter().map(|(at, _)| &*before.pools[*at].name).collect();
+    for (at, to) in twins(&before.routes, &after.routes, |route| &route.name) {
+        if before.routes[at].action.pool().is_none_or(|pool| same.contains(&**pool)) {
+            note((Subject::Route(at), Subject::Route(to)));
+        }
+    }
+    pools.iter().for_each(|(at, to)| note((Subject::Pool(*at), Subject::Pool(*to))));
+    (old, new)
+}
+
+/// Positions of the elements of `old` that have the same name and value in `new`.
+fn twins<T: PartialEq>(old: &[T], new: &[T], name: impl Fn(&T) -> &str) -> Vec<(usize, usize)> {
+    let mut named: HashMap<&str, usize> = new.iter().enumerate().map(|(at, one)| (name(one), at)).collect();
+    let pair = |(at, one)| named.remove(name(one)).filter(|&to| new[to] == *one).map(|to| (at, to));
+    old.iter().enumerate().filter_map(pair).collect()
 }
 
 type Value<'v> = Spanned<DeValue<'v>>;
@@ -237,6 +269,26 @@ mod tests {
         let after = BEFORE.replace("127.0.0.1:4", "127.0.0.1:5");
         let lines = changes(&plan(BEFORE), &plan(&after));
         assert_eq!(lines, ["pool shop: endpoint b: addr: \"127.0.0.1:4\" -> \"127.0.0.1:5\""]);
+    }
+
+    #[test]
+    fn only_subjects_that_differ_are_written() {
+        let after = BEFORE.replace("path = '/shop'", "path = '/shops'");
+        let (before, after) = (plan(BEFORE), plan(&after));
+        let (old, _) = unchanged(&before, &after);
+        let written = before.to_toml_of(&|subject| !old.contains(&subject));
+        assert!(written.contains("/shop"), "{written}");
+        assert!(
+            !written.contains("[pool.") && !written.contains("[listener.") && !written.contains("rest"),
+            "{written}"
+        );
+        assert_eq!(changes(&before, &after).len(), 2, "removed and added");
+    }
+
+    #[test]
+    fn a_route_that_stays_while_its_pool_changes_has_no_line() {
+        let after = BEFORE.replace("attempts = 3", "attempts = 2");
+        assert_eq!(changes(&plan(BEFORE), &plan(&after)), ["pool shop: retry.attempts: 3 -> 2"]);
     }
 
     #[test]

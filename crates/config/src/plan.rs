@@ -151,7 +151,8 @@ impl Plan {
         modes
     }
 
-    fn pools_by_name(&self) -> HashMap<&str, usize> {
+    /// Positions of the pools by name, to look up many.
+    pub fn pools_by_name(&self) -> HashMap<&str, usize> {
         self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect()
     }
 

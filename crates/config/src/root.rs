@@ -206,58 +206,69 @@ impl Plan {
     /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
     /// only differences from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
-        masked_fields(self.to_toml_with_fields(&|_, _| None).0)
+        self.to_toml_of(&|_| true)
+    }
+
+    /// [`to_toml`](Self::to_toml) with only the listeners, routes and pools for which `wanted` is true.
+    pub(crate) fn to_toml_of(&self, wanted: &dyn Fn(Subject) -> bool) -> String {
+        masked_fields(self.to_toml_with_fields(&|_, _| None, wanted).0)
     }
 
     /// [`to_toml`](Self::to_toml) with a comment at each listener, route and pool for which `origin` has any. It gets
     /// the key of the table, such as `pool`, and the name.
     pub fn to_toml_by_origin(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
-        masked_fields(self.to_toml_with_fields(origin).0)
+        masked_fields(self.to_toml_with_fields(origin, &|_| true).0)
     }
 
-    /// [`to_toml`](Self::to_toml) with values of fields that are named like secrets, and the bytes of each subject.
-    fn to_toml_with_fields(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> (String, Written) {
+    /// [`to_toml_of`](Self::to_toml_of) with values of fields that are named like secrets, and the bytes of each subject.
+    fn to_toml_with_fields(
+        &self,
+        origin: &dyn Fn(&str, &str) -> Option<Arc<str>>,
+        wanted: &dyn Fn(Subject) -> bool,
+    ) -> (String, Written) {
         let comment = |kind: &str, name: &str| {
             origin(kind, name).map(|of| format!(" # {}", of.replace(char::is_control, " "))).unwrap_or_default()
         };
         let (mut out, mut written) = (String::from("version = 1\n"), Written::default());
-        self.runtime.lines(&Runtime::unset()).section("[runtime]", &mut out);
+        self.runtime.lines(Runtime::unset()).section("[runtime]", &mut out);
         if let Some(admin) = &self.admin {
-            admin.lines(&Declared::unset()).section("[admin]", &mut out);
+            admin.lines(Declared::unset()).section("[admin]", &mut out);
         }
-        self.telemetry.lines(&Telemetry::unset()).section("[telemetry]", &mut out);
-        self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
-        self.discovery.lines(&Discovery::unset()).section("[discovery]", &mut out);
-        self.providers.lines(&Providers::unset()).section("[provider]", &mut out);
-        self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
-        self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
-        self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);
+        self.telemetry.lines(Telemetry::unset()).section("[telemetry]", &mut out);
+        self.resolver.lines(Resolver::unset()).section("[resolver]", &mut out);
+        self.discovery.lines(Discovery::unset()).section("[discovery]", &mut out);
+        self.providers.lines(Providers::unset()).section("[provider]", &mut out);
+        self.acme.lines(Acme::unset()).section("[acme]", &mut out);
+        self.cache.lines(CacheMemory::unset()).section("[cache]", &mut out);
+        self.kernel.lines(Kernel::unset()).section("[kernel]", &mut out);
         for map in &self.maps {
             let header = format!("[map.{}]", key(&map.name));
-            map.lines(&Map::unset()).table(&header, &mut out);
+            map.lines(Map::unset()).table(&header, &mut out);
         }
         for (name, limit) in &self.limits {
             let header = format!("[limit.{}]", key(name));
-            limit.lines(&Limit::unset()).table(&header, &mut out);
+            limit.lines(Limit::unset()).table(&header, &mut out);
         }
-        for (at, listener) in self.listeners.iter().enumerate() {
+        let listeners = self.listeners.iter().enumerate().filter(|(at, _)| wanted(Subject::Listener(*at)));
+        for (at, listener) in listeners {
             let header = format!("[listener.{}]{}", key(&listener.name), comment("listener", &listener.name));
             // The key of all listeners, in the header of the first, belongs to none of them.
             let start = out.len() + "\n[listener.".len();
-            listener.lines(&Listener::unset()).table(&header, &mut out);
+            listener.lines(Listener::unset()).table(&header, &mut out);
             written.add(start..out.len(), Subject::Listener(at));
         }
-        for (at, route) in self.written_routes() {
+        let pools = self.pools_by_name();
+        for (at, route) in self.written_routes().filter(|(at, _)| wanted(Subject::Route(*at))) {
             let start = out.len() + "\n[[route".len();
             route
-                .written(route.action.pool().and_then(|pool| self.pool(pool)).map(|pool| &**pool))
+                .written(route.action.pool().and_then(|pool| pools.get(&**pool)).map(|at| &*self.pools[*at]))
                 .table(&format!("[[route]]{}", comment("route", &route.name)), &mut out);
             written.add(start..out.len(), Subject::Route(at));
         }
-        for (at, pool) in self.pools.iter().enumerate() {
+        for (at, pool) in self.pools.iter().enumerate().filter(|(at, _)| wanted(Subject::Pool(*at))) {
             let header = format!("[pool.{}]{}", key(&pool.name), comment("pool", &pool.name));
             let start = out.len() + "\n[pool.".len();
-            pool.lines(&Pool::unset()).table(&header, &mut out);
+            pool.lines(Pool::unset()).table(&header, &mut out);
             written.add(start..out.len(), Subject::Pool(at));
         }
         (out, written)
@@ -282,7 +293,7 @@ impl Plan {
 
     /// [`to_toml_with_secrets`](Self::to_toml_with_secrets), and the bytes of each listener, route and pool.
     pub(crate) fn to_toml_by_subject(&self) -> (String, Written) {
-        let (mut text, mut written) = self.to_toml_with_fields(&|_, _| None);
+        let (mut text, mut written) = self.to_toml_with_fields(&|_, _| None, &|_| true);
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
             Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
             Secret::File(_) | Secret::Made => None,

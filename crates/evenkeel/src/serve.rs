@@ -29,6 +29,7 @@ use evenkeel_discovery::providers::merge::Unwanted;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::Claim;
+use evenkeel_net::memory;
 use evenkeel_net::workers::Command;
 use evenkeel_proxy::Giving;
 use evenkeel_runtime::{Orders, Runtime};
@@ -197,6 +198,8 @@ impl Serving {
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
         signals.interrupts(self.runtime.interrupt());
         self.follow_file();
+        memory::give_back_freed();
+        memory::give_back_program();
         let mut watchdog = Watchdog::new(&self.notify);
         let mut second = tokio::time::interval(timeline::EVERY);
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -367,6 +370,7 @@ impl Serving {
             }
         }
         self.follow_file();
+        memory::give_back_freed();
         report.answer()
     }
 

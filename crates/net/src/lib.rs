@@ -10,9 +10,10 @@
 //! 4. [`buffer`], [`clock`], [`deadline`]: buffers, time and timers of a thread.
 //! 5. [`counter`], [`total`]: numbers that a thread, or several, write and others read. [`log_writer`], `line_file`
 //!    and `line_socket`: lines on their way to a file or a logger.
-//! 6. [`workers`]: the threads of a plane: start, update, supervision and end.
+//! 6. [`workers`]: the threads of a plane: start, update, supervision and end. [`memory`]: what a start or a change of the
+//!    configuration leaves behind.
 
-// Order: workers, inherit, dial, quic, listen, accept_pause, datagrams, tokio_io, splice, pages, transport, tls, stream,
+// Order: workers, memory, inherit, dial, quic, listen, accept_pause, datagrams, tokio_io, splice, pages, transport, tls, stream,
 // log_writer, line_socket, line_file, total, counter, deadline, buffer, event_loop, boxed, clock
 pub mod accept_pause;
 pub mod boxed;
@@ -28,6 +29,7 @@ mod line_file;
 mod line_socket;
 pub mod listen;
 pub mod log_writer;
+pub mod memory;
 pub mod pages;
 pub mod quic;
 pub mod splice;

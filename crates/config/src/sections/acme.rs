@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn each_directory_has_its_folder() {
         let of = |directory: &str| {
-            let acme = Acme { state: "/s".into(), directory: directory.to_string(), ..Acme::unset() };
+            let acme = Acme { state: "/s".into(), directory: directory.to_string(), ..Acme::unset().clone() };
             acme.folder().display().to_string()
         };
         assert_eq!(

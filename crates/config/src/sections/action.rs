@@ -270,13 +270,11 @@ pub(super) fn write(action: &Action, lines: &mut Lines) {
     match action {
         Action::Pool(pool) => lines.add("pool", quote(pool)),
         Action::Choice(choice) => lines.add("pool", quote(&choice.to_string())),
-        Action::Split(split) => lines.add("split", split.lines(&Split::unset()).value(&kind("split"))),
-        Action::Redirect(redirect) => {
-            lines.add("redirect", redirect.lines(&Redirect::unset()).value(&kind("redirect")))
-        }
+        Action::Split(split) => lines.add("split", split.lines(Split::unset()).value(&kind("split"))),
+        Action::Redirect(redirect) => lines.add("redirect", redirect.lines(Redirect::unset()).value(&kind("redirect"))),
         // An empty table would be no short form.
         Action::Respond(respond) => {
-            let written = respond.lines(&Respond::unset());
+            let written = respond.lines(Respond::unset());
             let written = if written.is_empty() { respond.status.to_string() } else { written.value(&kind("respond")) };
             lines.add("respond", written);
         }

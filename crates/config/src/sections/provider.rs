@@ -176,6 +176,6 @@ pub(crate) fn check(providers: &Section, findings: &mut Findings) {
 impl Providers {
     /// True if something comes from another place than the file.
     pub fn any(&self) -> bool {
-        *self != Providers::unset()
+        self != Providers::unset()
     }
 }

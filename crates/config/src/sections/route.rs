@@ -118,7 +118,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
 
 fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
     let Route { listeners, matching, any, alpn, .. } = set.clone();
-    let matches = RouteMatch { listeners, matching, any, alpn }.lines(&RouteMatch::unset());
+    let matches = RouteMatch { listeners, matching, any, alpn }.lines(RouteMatch::unset());
     if !matches.is_empty() {
         lines.add("match", matches.braces());
     }
@@ -149,7 +149,7 @@ impl Route {
                 half_closed: t.half_closed,
             },
             retry: pool.retry.clone(),
-            ..Route::unset()
+            ..Route::unset().clone()
         }
     }
 
@@ -231,8 +231,8 @@ impl Route {
     pub(crate) fn written(&self, pool: Option<&Pool>) -> Lines {
         let unset = Route::unset();
         match pool.map(Route::catch_all) {
-            Some(Route { timeouts, retry, .. }) => self.lines(&Route { timeouts, retry, ..unset }),
-            None => self.lines(&unset),
+            Some(Route { timeouts, retry, .. }) => self.lines(&Route { timeouts, retry, ..unset.clone() }),
+            None => self.lines(unset),
         }
     }
 }

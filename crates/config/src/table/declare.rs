@@ -7,7 +7,7 @@ use super::section::Section;
 use crate::source::Span;
 
 /// A struct whose fields are keys of a table.
-pub(crate) trait Declared: PartialEq + Sized {
+pub(crate) trait Declared: Clone + PartialEq + Sized {
     /// The table that it is read from.
     const TABLE: &'static Table;
 
@@ -17,10 +17,8 @@ pub(crate) trait Declared: PartialEq + Sized {
     /// The keys that differ from `base`, the values in effect if a key is not set.
     fn lines(&self, base: &Self) -> Lines;
 
-    /// The values of a table that sets nothing.
-    fn unset() -> Self {
-        Self::of(&Self::blank(Span::whole(0)))
-    }
+    /// The values of a table that sets nothing, made once: thousands of tables are compared with them.
+    fn unset() -> &'static Self;
 
     /// A table that sets nothing.
     fn blank(span: Span) -> Section {
@@ -68,7 +66,7 @@ macro_rules! table {
         impl Default for $name {
             /// The values of a table that sets nothing.
             fn default() -> Self {
-                $crate::table::Declared::unset()
+                Self::clone($crate::table::Declared::unset())
             }
         }
 
@@ -123,13 +121,15 @@ macro_rules! table {
                 $( $crate::table::table!(@write self, base, lines, $field, [$($row)?] [$($inline)?] $($write)?); )*
                 lines
             }
+
+            $crate::table::unset!($name);
         }
 
         impl $crate::table::Field for $name {
             fn read(value: $crate::table::Value) -> Self {
                 match value {
                     $crate::table::Value::Section(section) => <Self as $crate::table::Declared>::of(&section),
-                    _ => <Self as $crate::table::Declared>::unset(),
+                    _ => <Self as $crate::table::Declared>::unset().clone(),
                 }
             }
 
@@ -163,6 +163,21 @@ macro_rules! table {
 }
 
 pub(crate) use table;
+
+/// [`Declared::unset`] of a type.
+macro_rules! unset {
+    ($name:ty) => {
+        fn unset() -> &'static Self {
+            static UNSET: std::sync::LazyLock<$name> = std::sync::LazyLock::new(|| {
+                let blank = <$name as $crate::table::Declared>::blank($crate::source::Span::whole(0));
+                <$name as $crate::table::Declared>::of(&blank)
+            });
+            &UNSET
+        }
+    };
+}
+
+pub(crate) use unset;
 
 /// Total number of rows in all parts.
 pub(crate) const fn count(parts: &[&[Key]]) -> usize {

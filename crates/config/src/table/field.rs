@@ -306,7 +306,7 @@ mod tests {
     table! {
         static NOTES = "notes", "Numbers by name.";
 
-        #[derive(Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq)]
         struct Notes {
             numbers: Vec<(Arc<str>, u16)> = Key {
                 name: "numbers",
@@ -331,8 +331,8 @@ mod tests {
         let notes = Notes::of(&section);
         assert_eq!((notes.numbers.as_slice(), &*shown), (&[("X-B".into(), 2), ("a!b".into(), 1)][..], ""));
         assert_eq!(section.map("numbers").iter().map(|keyed| &*keyed.key).collect::<Vec<_>>(), ["X-B", "a!b"]);
-        assert_eq!(notes.lines(&Notes::unset()).braces(), "{ numbers = { X-B = 2, \"a!b\" = 1 } }");
-        assert_eq!(Notes::of(&read("numbers = {}").0), Notes::unset());
+        assert_eq!(notes.lines(Notes::unset()).braces(), "{ numbers = { X-B = 2, \"a!b\" = 1 } }");
+        assert_eq!(Notes::of(&read("numbers = {}").0), *Notes::unset());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use section::{Named, Section};
 
 pub(crate) use crate::printable::quote;
 pub(crate) use algorithm::kind_of;
-pub(crate) use declare::{Declared, count, joined, table};
+pub(crate) use declare::{Declared, count, joined, table, unset};
 pub(crate) use field::{Field, Payload};
 pub(crate) use hiding::hide_secrets;
 pub(crate) use lines::{Lines, key_text, list};

@@ -69,10 +69,11 @@ pub struct Fault {
 /// Differences that an event names.
 const EVENT_CHANGES: usize = 5;
 
-/// Applies a configuration that was read. Endpoints found by sources that it keeps stay.
+/// Applies a configuration that was read. Endpoints found by sources that it keeps stay. The report has no
+/// [`changes`](Report::changes) yet.
 pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discovery) -> Report {
     let Outcome { plan, diagnostics } = outcome;
-    let (before, wanted) = (runtime.plan(), plan.clone());
+    let wanted = plan.clone();
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
         Some(plan) => {
@@ -81,12 +82,11 @@ pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discove
         }
         None => None,
     };
-    let (mut changes, mut faults) = (Vec::new(), Vec::new());
+    let mut faults = Vec::new();
     let (result, summary) = match reloaded {
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
             let _ = writeln!(text, "{summary}");
-            changes = evenkeel_config::changes(&before, &runtime.plan());
             (Result::Applied, Some(summary))
         }
         Some(Err(StartError(errors))) => {
@@ -99,7 +99,7 @@ pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discove
             (Result::Failed, None)
         }
     };
-    Report { result, text, generation: runtime.now().number, diagnostics, faults, summary, changes }
+    Report { result, text, generation: runtime.now().number, diagnostics, faults, summary, changes: Vec::new() }
 }
 
 impl Report {

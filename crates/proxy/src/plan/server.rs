@@ -188,7 +188,7 @@ impl Plane for Proxy {
         for (&at, sockets) in &sockets {
             self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
-        let pool_index = pools_by_name(plan);
+        let pool_index = plan.pools_by_name();
         let pools_of = |route: &plan::Route| route.pools().map(|pool| pool_index[&**pool]).collect();
         let pools_of_route: Arc<[Box<[usize]>]> = plan.routes.iter().map(pools_of).collect();
         let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
@@ -380,11 +380,6 @@ pub(super) fn line_sink(log: &plan::AccessLog) -> Sink {
         LineSink::Syslog(SyslogAddress::Udp(addr)) => Sink::Logger(Logger::SyslogUdp(*addr, log.facility.number())),
         LineSink::Journald(path) => Sink::Logger(Logger::Journald(path.clone())),
     }
-}
-
-/// Indices of a plan's pools by name.
-fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
-    plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
 /// Endpoints of a pool as sent to `worker`. Endpoints without a reserved slot are omitted.

@@ -60,7 +60,7 @@ use limits::LIMITS_KEY;
 use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// A key by which `[[route]]` configures a filter or a part of it.
 pub struct FilterKey {
@@ -170,8 +170,7 @@ impl FilterKey {
 
     /// True if the filters set the key to something other than its default.
     pub fn is_set(&self, filters: &Filters) -> bool {
-        static UNSET: LazyLock<Filters> = LazyLock::new(Filters::unset);
-        (self.differs)(filters, &UNSET)
+        (self.differs)(filters, Filters::unset())
     }
 }
 

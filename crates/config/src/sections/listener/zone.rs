@@ -357,7 +357,7 @@ fn records(zone: &Section) -> Vec<Record> {
 fn write_records(set: &Zone, _: &Zone, lines: &mut Lines) {
     let (unset, mut named) = (Record::unset(), Lines::default());
     for record in &set.records {
-        let of = record.lines(&unset).braces();
+        let of = record.lines(unset).braces();
         match &*record.name {
             "" => lines.add("apex", of),
             name => named.add(&quote(name), of),

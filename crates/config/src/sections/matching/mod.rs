@@ -74,7 +74,7 @@ table! {
         "A gRPC service or method. Its path is `/SERVICE/METHOD`.";
 
     /// `grpc` of a match.
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     struct GrpcCall {
         service: Option<Arc<str>> = Key {
             name: "service",

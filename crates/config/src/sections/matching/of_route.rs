@@ -10,7 +10,7 @@ table! {
         "Condition for requests: all keys that are set must match.";
 
     /// `match` of a route.
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub(crate) struct RouteMatch {
         /// Names of listeners; empty = all HTTP listeners.
         listeners: Vec<Arc<str>> = Key {

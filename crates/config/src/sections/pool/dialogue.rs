@@ -10,7 +10,7 @@ table! {
         servers log that as a failed client.";
 
     /// Keys of [`Check::Tcp`](super::health::Check::Tcp).
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub(super) struct TcpCheck {
         /// Bytes to send after the connection is open.
         send: Option<Payload> = Key {
@@ -45,7 +45,7 @@ table! {
         the server blocks a host after `max_connect_errors` such errors.";
 
     /// Keys of [`Check::Mysql`](super::health::Check::Mysql).
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub(super) struct MysqlCheck {
         /// User to log in as, without a password.
         user: Option<String> = Key {
@@ -63,7 +63,7 @@ table! {
         "The start of a PostgreSQL session. Passes if the server asks for a password or is ready for queries.";
 
     /// Keys of [`Check::Postgres`](super::health::Check::Postgres).
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub(super) struct PostgresCheck {
         /// Role that starts the session.
         user: Option<String> = Key {

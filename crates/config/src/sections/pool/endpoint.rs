@@ -286,6 +286,6 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
 /// Formats a list of endpoints as TOML, a line each.
 pub(crate) fn written(endpoints: &[Endpoint]) -> String {
     let unset = Endpoint::unset();
-    let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&ENTRY))).collect();
+    let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(unset).value(&ENTRY))).collect();
     format!("[\n{lines}]")
 }

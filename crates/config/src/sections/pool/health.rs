@@ -164,7 +164,7 @@ table! {
         "The request of an HTTP health check.";
 
     /// Keys of [`Check::Http`].
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     struct HttpCheck {
         /// Path and query, sent unchanged.
         path: String = Key {
@@ -215,7 +215,7 @@ table! {
         "The call of a gRPC health check.";
 
     /// Keys of [`Check::Grpc`].
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     struct GrpcCheck {
         /// See [`Check::Grpc`].
         service: Option<String> = Key {
@@ -241,7 +241,7 @@ table! {
         "The datagram of a UDP health check, and the expected answer.";
 
     /// Keys of [`Check::Udp`].
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     struct UdpCheck {
         /// Payload of the datagram. Not empty.
         send: Payload = Key {
@@ -364,27 +364,27 @@ fn write_asked(set: &HealthCheck, _: &HealthCheck, lines: &mut Lines) {
     match set.check.clone() {
         Check::Tcp { send, expect, quit } => {
             let [send, expect, quit] = [send, expect, quit].map(|part| part.map(Payload));
-            lines.add("tcp", TcpCheck { send, expect, quit }.lines(&TcpCheck::unset()).braces());
+            lines.add("tcp", TcpCheck { send, expect, quit }.lines(TcpCheck::unset()).braces());
         }
-        Check::Mysql { user } => lines.add("mysql", MysqlCheck { user }.lines(&MysqlCheck::unset()).braces()),
+        Check::Mysql { user } => lines.add("mysql", MysqlCheck { user }.lines(MysqlCheck::unset()).braces()),
         Check::Postgres { user, database } => {
             let postgres = PostgresCheck { user, database };
-            lines.add("postgres", postgres.lines(&PostgresCheck::unset()).braces());
+            lines.add("postgres", postgres.lines(PostgresCheck::unset()).braces());
         }
         Check::Redis => lines.add("redis", "{}".to_string()),
         Check::Smtp => lines.add("smtp", "{}".to_string()),
         Check::Grpc { service, host } => {
             let grpc = GrpcCheck { service: (!service.is_empty()).then_some(service), host };
-            lines.add("grpc", grpc.lines(&GrpcCheck::unset()).braces());
+            lines.add("grpc", grpc.lines(GrpcCheck::unset()).braces());
         }
         Check::Udp { send, expect } => {
             let udp = UdpCheck { send: Payload(send), expect: expect.map(Payload) };
-            lines.add("udp", udp.lines(&UdpCheck::unset()).braces());
+            lines.add("udp", udp.lines(UdpCheck::unset()).braces());
         }
         Check::Http { method, path, host, expect, body } => {
             let method = Method::of_word(&method).unwrap_or(Method::Get);
             let http = HttpCheck { path, method, host, expect, body };
-            lines.add("http", http.lines(&HttpCheck::unset()).braces());
+            lines.add("http", http.lines(HttpCheck::unset()).braces());
         }
     }
 }

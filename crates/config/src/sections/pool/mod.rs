@@ -346,7 +346,7 @@ table! {
         "TCP sessions of listeners with `mode = \"tcp\"`, and upgraded connections.";
 
     /// `tcp` of a pool.
-    #[derive(PartialEq)]
+    #[derive(Clone, PartialEq)]
     struct Tcp {
         /// See [`Pool::keepalive`].
         keepalive: Option<Duration> = Key {
@@ -417,7 +417,7 @@ fn zone(pool: &Section) -> Option<Arc<str>> {
 fn write_locality(set: &Pool, _: &Pool, lines: &mut Lines) {
     if let (Some(zone), Some(Locality { spill_at, .. })) = (&set.zone, set.locality) {
         let own = OwnZone { zone: zone.clone(), spill_at };
-        lines.add("locality", own.lines(&OwnZone::unset()).braces());
+        lines.add("locality", own.lines(OwnZone::unset()).braces());
     }
 }
 

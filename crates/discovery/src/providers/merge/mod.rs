@@ -29,7 +29,7 @@ use built::Fault;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Mode, Route};
 use pieces::{Pieces, nowhere};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use unwanted::{Candidates, changed};
 
@@ -50,6 +50,9 @@ pub fn added(base: &Plan, merged: &Plan) -> Part {
 /// piece. If the plan is impossible for a reason that no error attributes, a [`Search`] finds the pieces at fault:
 /// first among the pieces that differ from the `running` plan, then among all.
 pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwanted, running: &Plan) -> Merged {
+    if parts.is_empty() {
+        return Merged { plan: base.clone(), origins: Origins::default(), refused: BTreeMap::new() };
+    }
     let is_alone = parts.iter().all(|(_, part)| part.listeners.is_empty() && part.pools.is_empty());
     let own = if is_alone { base.clone() } else { with_listeners(base) };
     let attempt = |unwanted: &Unwanted| {

@@ -96,8 +96,10 @@ macro_rules! sources {
                 $( if discover.set(stringify!($name)).is_some() {
                     return Source::$variant(Field::read(discover.value(stringify!($name))));
                 } )*
-                Source::Dns(Dns::unset())
+                Source::Dns(Dns::unset().clone())
             }
+
+            $crate::table::unset!(Source);
 
             fn lines(&self, _: &Source) -> Lines {
                 let mut lines = Lines::default();
