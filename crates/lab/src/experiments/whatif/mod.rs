@@ -17,17 +17,17 @@ mod truth;
 
 use crate::balancers;
 use crate::child;
-use crate::error::{Error, Result, While};
+use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
-use crate::study::{self, Options};
+use crate::study::{self, Cases, Options};
 use ask::Response;
 use breakers::Breaker;
 use clap::{Args, FromArgMatches};
 use outcome::{Broken, Measured};
 use score::{Judged, Subject};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,12 +69,8 @@ struct Arguments {
     /// with --quick for a third.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(5..=600))]
     seconds: Option<u64>,
-    /// Cases and breakers to run, by name.
-    #[arg(long, value_name = "CASE", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Keep the logs and the commands in this folder.
-    #[arg(long, value_name = "FOLDER")]
-    keep: Option<PathBuf>,
+    #[command(flatten)]
+    cases: Cases,
     /// Instead of judging, write a log of HAProxy with so many lines to standard output
     #[arg(long, value_name = "N")]
     lines: Option<u64>,
@@ -107,22 +103,15 @@ fn run(arguments: &Arguments) -> Result<()> {
     if let Some(lines) = arguments.lines {
         return long::write(lines, &mut std::io::stdout().lock());
     }
-    let (options, only) = (&arguments.study, &arguments.only);
-    let simulated = || cases::ALL.iter().map(|row| row.name).chain(breakers::ALL.iter().map(|row| row.name));
-    let known = || simulated().chain(live::cases::ALL.iter().map(|row| row.name));
-    if let Some(unknown) = only.iter().find(|name| !known().any(|known| known == *name)) {
-        let all: Vec<&str> = known().collect();
-        return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", all.join(", "))));
-    }
+    let options = &arguments.study;
+    let simulated = cases::ALL.iter().map(|row| row.name).chain(breakers::ALL.iter().map(|row| row.name));
+    arguments.cases.check(&simulated.chain(live::cases::ALL.iter().map(|row| row.name)).collect::<Vec<_>>())?;
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
     let scratch = Scratch::new()?;
-    let folder = arguments.keep.as_deref().unwrap_or(scratch.path());
-    std::fs::create_dir_all(folder).or_say(|| format!("cannot create {}", folder.display()))?;
+    let folder = &arguments.cases.folder(&scratch)?;
     // The whole table of one kind, or the small cases of both.
-    let runs = |name: &str, quick: bool, is_live: bool| match only.is_empty() {
-        true if options.quick => quick,
-        true => is_live == arguments.live,
-        false => only.iter().any(|of| of == name),
+    let runs = |name: &str, quick: bool, is_live: bool| {
+        arguments.cases.runs(name, if options.quick { quick } else { is_live == arguments.live })
     };
     let of_cases = (0..cases::ALL.len()).filter(|&at| runs(cases::ALL[at].name, cases::ALL[at].quick, false));
     let of_live = (0..live::cases::ALL.len()).filter(|&at| {
