@@ -25,10 +25,10 @@ MEASURED := --evenkeel $(BUILT)/dist/evenkeel $(LAB)
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory whatif-long loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance h3i pictures bless docs site theory whatif-long loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Installs what building, testing and measuring need (Debian), and enables the hook of commits; instant when nothing is missing
 	@scripts/setup.sh
@@ -54,7 +54,11 @@ judge: setup ## Compares 2,000 random configurations of each program with their 
 # One after the other: each test has two cores' worth of clients of its own.
 conformance: ## Lets clients and judges that others wrote try HTTP/2, gRPC and TLS (installs Java): some 15 minutes
 	@scripts/setup.sh conformance
-	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) $(TEST) --test conformance -- --include-ignored --test-threads 1
+	EVENKEEL_REQUIRE_PEERS=1 EVENKEEL_MEGABYTES=$(MEGABYTES) $(TEST) --test conformance -- --include-ignored --skip h3i:: --test-threads 1
+
+h3i: ## Attacks HTTP/3 with h3i of quiche: 41 malformed exchanges beside a client that behaves (builds BoringSSL once: four minutes of a core)
+	@scripts/setup.sh h3i
+	EVENKEEL_REQUIRE_PEERS=1 $(TEST) --test conformance -- --ignored --nocapture h3i::
 
 pictures: ## Has a browser make pictures of every page of the dashboard: target/pictures, and those of the guide
 	@scripts/setup.sh conformance

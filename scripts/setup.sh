@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `gateway-api`, `helm`, `xds`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `h3i`, `bench`, `ipvs`, `kubernetes`, `gateway-api`, `helm`, `xds`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 
@@ -378,6 +378,24 @@ helm() {
     echo "$stamp" >"$made"
 }
 
+# Attacks on HTTP/3 by h3i, whose version is in Cargo.lock of its folder, beside the clients and judges of protocols. Most of the time goes
+# into BoringSSL. What is built stays in the cache, as a change of a row would build all of it anew: 1 GB.
+h3i() {
+    local source stamp made
+    source=$(cd "$(dirname "$0")/../attacks" && pwd)
+    stamp=$(cat "$source"/Cargo.* "$source"/src/* | sha256sum)
+    made=$conformance_folder/made-h3i
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    # clang has the library by which the bindings of BoringSSL are made.
+    debian_packages cmake:cmake c++:g++ clang-14:clang-14
+    echo "installing: attacks by h3i into $conformance_folder; the first time takes four minutes of a core"
+    mkdir -p "$conformance_folder/bin"
+    nice -n 10 cargo build --quiet --locked --manifest-path "$source/Cargo.toml" --target-dir "$conformance_folder/h3i" ||
+        fail "h3i cannot be built; is there a network for the crates that $source/Cargo.lock names?"
+    cp "$conformance_folder/h3i/debug/evenkeel-h3i-attacks" "$conformance_folder/bin/"
+    echo "$stamp" >"$made"
+}
+
 # A control plane for tests, of go-control-plane, whose version is in go.mod of its folder. crates/peers looks for it beside the clients and
 # judges of protocols.
 xds() {
@@ -399,7 +417,7 @@ xds() {
 }
 
 case "${1:-}" in
-    demo | ipvs | kubernetes | gateway-api | helm | xds | cross | msrv | package | package-check) compiler ;;
+    demo | h3i | ipvs | kubernetes | gateway-api | helm | xds | cross | msrv | package | package-check) compiler ;;
     bpf) ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
@@ -424,6 +442,7 @@ case "${1:-}" in
             fail "no nightly compiler with Miri can be had; is there a network?"
         ;;
     conformance) conformance ;;
+    h3i) h3i ;;
     site) site ;;
     ipvs) ipvs ;;
     kubernetes) kubernetes ;;
@@ -435,6 +454,6 @@ case "${1:-}" in
     package) package ;;
     package-check) package_check ;;
     bpf) bpf ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, gateway-api, helm, xds, cross, msrv, package, package-check, bpf, site" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, h3i, bench, ipvs, kubernetes, gateway-api, helm, xds, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

@@ -198,8 +198,7 @@ impl Serving {
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
         signals.interrupts(self.runtime.interrupt());
         self.follow_file();
-        memory::give_back_freed();
-        memory::give_back_program();
+        memory::give_back();
         let mut watchdog = Watchdog::new(&self.notify);
         let mut second = tokio::time::interval(timeline::EVERY);
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -370,7 +369,7 @@ impl Serving {
             }
         }
         self.follow_file();
-        memory::give_back_freed();
+        memory::give_back();
         report.answer()
     }
 

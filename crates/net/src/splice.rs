@@ -6,7 +6,7 @@
 //! For HTTP this applies only to the rest of a body of known length: chunks must be read to find their end.
 //! Small bodies arrive with their head in a single read, and copying a few kilobytes is cheaper than the detour.
 
-use crate::pages;
+use crate::memory::pages;
 use crate::stream::Stream;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

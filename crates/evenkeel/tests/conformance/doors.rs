@@ -17,6 +17,8 @@ pub enum Door {
     H2c,
     /// Over QUIC, at the address of the door with TLS.
     H3,
+    /// Over version 2 of QUIC.
+    H3V2,
 }
 
 impl Door {
@@ -28,6 +30,7 @@ impl Door {
             Door::H2 => "h2",
             Door::H2c => "h2c",
             Door::H3 => "h3",
+            Door::H3V2 => "h3v2",
         }
     }
 
@@ -36,12 +39,12 @@ impl Door {
         match self {
             Door::H1 | Door::H1Tls => "1.1",
             Door::H2 | Door::H2c => "2",
-            Door::H3 => "3",
+            Door::H3 | Door::H3V2 => "3",
         }
     }
 
     pub fn has_tls(self) -> bool {
-        matches!(self, Door::H1Tls | Door::H2 | Door::H3)
+        matches!(self, Door::H1Tls | Door::H2 | Door::H3 | Door::H3V2)
     }
 }
 

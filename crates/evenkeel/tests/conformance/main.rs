@@ -13,8 +13,10 @@ mod endpoints;
 mod files;
 mod grpc;
 mod h2spec;
+mod h3i;
 mod http3;
 mod http3_paths;
+mod http3_versions;
 #[path = "../../../proxy/tests/support/lossy.rs"]
 mod lossy;
 mod matrix;

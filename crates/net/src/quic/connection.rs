@@ -49,6 +49,7 @@ pub struct Connection {
     pub(super) ready: Rc<Ready>,
     /// True while the connection is among those that have something to do.
     pub(super) is_ready: Cell<bool>,
+    pub(super) is_v2: bool,
     /// Time of its entry in the endpoint's timers.
     pub(super) scheduled: Cell<Option<Instant>>,
     /// Time at which the user of the connection is called.
@@ -100,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Time at which a timer of the connection passes, or that of its user.
+    /// Time at which a timer of the connection or of its user passes.
     pub(super) fn due(&self) -> Option<Instant> {
         let due = self.proto.borrow_mut().poll_timeout();
         [due, self.alarm.get()].into_iter().flatten().min()
@@ -112,6 +113,11 @@ impl Connection {
         if at.is_some_and(|at| self.scheduled.get().is_none_or(|scheduled| at < scheduled)) {
             self.wake();
         }
+    }
+
+    /// True if the connection speaks version 2 of QUIC.
+    pub fn is_v2(&self) -> bool {
+        self.is_v2
     }
 
     /// Takes the next stream that the client has opened.

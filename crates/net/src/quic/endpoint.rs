@@ -3,6 +3,7 @@
 use super::connection::{Connection, Ready};
 use super::ids::{Ids, Owner};
 use super::keys::Keys;
+use super::{v2, versions};
 use crate::datagrams::recv_batch::{Came, JOINED_MAX, RecvBatch, SLOTS};
 use crate::datagrams::send_batch::{SendBatch, To};
 use crate::datagrams::socket::never_fragment;
@@ -124,6 +125,8 @@ pub struct Endpoint<S: Service> {
 
 struct State<T> {
     proto: quinn_proto::Endpoint,
+    /// Settings for clients until they are let in, of versions 1 and 2. `proto` has the first but for a datagram of version 2.
+    settings: [Arc<ServerConfig>; 2],
     connections: Vec<Option<Entry<T>>>,
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     received: RecvBatch,
@@ -138,7 +141,7 @@ struct Out {
     payloads: Vec<Vec<u8>>,
     used: usize,
     bytes: usize,
-    /// Number of the group of the last message, whose destination is that of its group.
+    /// Number and destination of the group of the last message.
     group: (u32, Option<(SocketAddr, Option<IpAddr>)>),
 }
 
@@ -191,13 +194,16 @@ impl<S: Service> Endpoint<S> {
         settings: Arc<ServerConfig>,
     ) -> Rc<Endpoint<S>> {
         let mut config = EndpointConfig::new(keys.reset.clone());
-        // Version 1 of QUIC, and no drafts of it.
-        config.supported_versions(vec![1]);
+        // No drafts.
+        config.supported_versions(versions::ALL.to_vec());
         config.cid_generator(move || Box::new(Ids(owner)));
         never_fragment(&socket);
-        let proto = quinn_proto::Endpoint::new(Arc::new(config), Some(settings), true, None);
+        let mut settings_v2 = (*settings).clone();
+        settings_v2.token_key(keys.token_v2());
+        let proto = quinn_proto::Endpoint::new(Arc::new(config), Some(settings.clone()), true, None);
         let state = State {
             proto,
+            settings: [settings, Arc::new(settings_v2)],
             connections: Vec::new(),
             timers: BinaryHeap::new(),
             received: RecvBatch::new(JOINED_MAX),
@@ -341,25 +347,33 @@ impl<S: Service> Endpoint<S> {
     fn handle(
         &self,
         state: &mut State<S::Session>,
-        datagram: BytesMut,
+        mut datagram: BytesMut,
         (from, to): (SocketAddr, Option<IpAddr>),
         now: Instant,
     ) {
-        match state.proto.handle(now, from, to, None, datagram, state.out.next()) {
+        let is_v2 = v2::translate(&mut datagram);
+        if is_v2 {
+            state.proto.set_server_config(Some(state.settings[1].clone()));
+        }
+        let event = state.proto.handle(now, from, to, None, datagram, state.out.next());
+        if is_v2 {
+            state.proto.set_server_config(Some(state.settings[0].clone()));
+        }
+        match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(entry) = state.connections.get(handle.0).and_then(Option::as_ref) {
                     entry.connection.proto.borrow_mut().handle_event(event);
                     entry.connection.wake();
                 }
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.begin(state, incoming, now),
+            Some(DatagramEvent::NewConnection(incoming)) => self.begin(state, incoming, is_v2, now),
             Some(DatagramEvent::Response(message)) => state.out.push(&message),
             None => {}
         }
     }
 
     /// Decides about a client that wants to connect.
-    fn begin(&self, state: &mut State<S::Session>, incoming: Incoming, now: Instant) {
+    fn begin(&self, state: &mut State<S::Session>, incoming: Incoming, is_v2: bool, now: Instant) {
         let arriving = Arriving {
             remote: incoming.remote_address(),
             is_proven: incoming.remote_address_validated(),
@@ -370,7 +384,9 @@ impl<S: Service> Endpoint<S> {
         let config = match decision {
             Decision::Accept(config) => config,
             Decision::Retry if arriving.may_retry => {
-                if let Ok(message) = state.proto.retry(incoming, state.out.next()) {
+                let out = state.out.next();
+                if let Ok(message) = state.proto.retry(incoming, out) {
+                    v2::translate_retry(out);
                     state.out.push(&message);
                 }
                 return;
@@ -388,6 +404,7 @@ impl<S: Service> Endpoint<S> {
                     handle,
                     ready: self.ready.clone(),
                     is_ready: Cell::new(false),
+                    is_v2,
                     scheduled: Cell::new(None),
                     alarm: Cell::new(None),
                     last_remote: Cell::new(arriving.remote),

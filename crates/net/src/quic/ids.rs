@@ -1,6 +1,8 @@
 //! Connection ids in the plain form of draft-ietf-quic-load-balancers: process and worker of a datagram can be read from its
 //! id. The kernel does ([`steer`](super::steer)), and so can balancers in front.
 
+use super::v2::V2;
+use super::versions::V1;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use std::time::Duration;
 
@@ -31,8 +33,13 @@ impl Owner {
         let id = match datagram.first()? {
             // A long header states version and length of the id. Initial and 0-RTT packets may have an id of the client.
             0x80.. => {
-                let is_chosen =
-                    matches!(datagram.get(1..5)?, [0, 0, 0, 1]) && matches!(datagram[0] & 0x30, 0x00 | 0x10);
+                let version = u32::from_be_bytes(*datagram.get(1..)?.first_chunk()?);
+                let is_chosen = match datagram[0] & 0x30 {
+                    0x00 => version == V1,
+                    0x10 => matches!(version, V1 | V2),
+                    0x20 => version == V2,
+                    _ => false,
+                };
                 let len = usize::from(*datagram.get(5)?);
                 if is_chosen || len != LEN {
                     return None;
@@ -89,9 +96,12 @@ mod tests {
             let short = [&[0x40][..], &id, b"rest"].concat();
             assert_eq!(Owner::of(&short), Some(owner));
             // A handshake packet has the id of the server.
-            let long = |kind: u8| [&[0xc0 | kind << 4, 0, 0, 0, 1, LEN as u8][..], &id, b"rest"].concat();
-            assert_eq!(Owner::of(&long(2)), Some(owner));
-            assert_eq!([Owner::of(&long(0)), Owner::of(&long(1))], [None, None]);
+            let long = |version: u32, kind: u8| {
+                let packet = [&[0xc0 | kind << 4][..], &version.to_be_bytes(), &[LEN as u8], &id, b"rest"].concat();
+                Owner::of(&packet)
+            };
+            assert_eq!([(V1, 2), (V2, 3)].map(|(version, kind)| long(version, kind)), [Some(owner); 2]);
+            assert_eq!([(V1, 0), (V1, 1), (V2, 1), (V2, 2)].map(|(version, kind)| long(version, kind)), [None; 4]);
             for cut in 0..=LEN {
                 assert_eq!(Owner::of(&short[..cut]), None);
             }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub struct Keys {
     pub(super) reset: Arc<Key>,
     token: Arc<Prk>,
+    token_v2: Arc<Prk>,
 }
 
 impl Keys {
@@ -18,12 +19,22 @@ impl Keys {
     pub fn of(secret: &[u8]) -> Keys {
         let secret = Key::new(HMAC_SHA256, secret);
         let of = |purpose: &[u8]| sign(&secret, purpose);
-        let token = Salt::new(HKDF_SHA256, b"evenkeel").extract(of(b"quic address").as_ref());
-        Keys { reset: Arc::new(Key::new(HMAC_SHA256, of(b"quic reset").as_ref())), token: Arc::new(token) }
+        let token = |purpose| Arc::new(Salt::new(HKDF_SHA256, b"evenkeel").extract(of(purpose).as_ref()));
+        Keys {
+            reset: Arc::new(Key::new(HMAC_SHA256, of(b"quic reset").as_ref())),
+            token: token(b"quic address"),
+            token_v2: token(b"quic address 2"),
+        }
     }
 
     /// Key of the tokens by which clients prove their address.
     pub fn token(&self) -> Arc<dyn HandshakeTokenKey> {
         self.token.clone()
+    }
+
+    /// Key of the tokens of clients that speak version 2. A token is good only in the version in which it was issued
+    /// (RFC 9369 section 5).
+    pub(super) fn token_v2(&self) -> Arc<dyn HandshakeTokenKey> {
+        self.token_v2.clone()
     }
 }

@@ -4,12 +4,12 @@
 //! 1. An [`endpoint`] is a worker's UDP socket with its connections in a table. A single task receives, drives the
 //!    connections that have something to do, and sends, in batches.
 //! 2. A [`connection`] is driven by its endpoint and used by the tasks of its streams.
-//! 3. [`tls`] has the handshake and the keys.
+//! 3. [`tls`] has the handshake and the keys, [`versions`] the agreement on a version, and [`v2`] the packets of version 2.
 //! 4. [`ids`] are connection ids, which name the process and the worker: [`steer`] has the kernel read them, and an [`inbox`]
 //!    receives datagrams that came to another worker.
 //! 5. [`qlog`] records connections for their operator.
 
-// Order: endpoint, connection, inbox, owners, keys, steer, ids, tls, qlog
+// Order: endpoint, connection, inbox, owners, keys, steer, ids, tls, versions, v2, qlog
 pub mod connection;
 pub mod endpoint;
 pub mod ids;
@@ -17,10 +17,16 @@ pub mod inbox;
 pub mod keys;
 mod owners;
 pub mod qlog;
+#[cfg(test)]
+mod speaking;
 pub mod steer;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+pub mod v2;
+#[cfg(test)]
+mod v2_tests;
+pub mod versions;
 
 pub use quinn_proto::{
     ConnectionError, ConnectionId, Dir, QlogStream, ServerConfig, Side, StreamId, TransportConfig, VarInt,

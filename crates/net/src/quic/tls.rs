@@ -1,5 +1,7 @@
 //! TLS of QUIC (RFC 9001) by rustls. A handshake keeps the same [`Info`] as over TCP, for logs and filters.
 
+use super::v2::{self, V2};
+use super::versions::{self, V1};
 use crate::tls::{Info, Note};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{
@@ -17,8 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Application protocol of HTTP/3.
 pub const H3: &[u8] = b"h3";
 
-/// The only version that is spoken (RFC 9000).
-const V1: u32 = 1;
+/// Version of the salt and the labels of keys.
+pub(super) fn labels(version: u32) -> Version {
+    if version == V2 { Version::V2 } else { Version::V1 }
+}
 
 /// State around the parts of a handshake that may look at the client's certificate.
 pub trait Around: Send + Sync {
@@ -77,26 +81,33 @@ impl Tls {
 
 impl ServerConfig for Tls {
     fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        if version == V1 { self.initial.initial_keys(version, id) } else { Err(UnsupportedVersion) }
+        match version {
+            V1 => self.initial.initial_keys(version, id),
+            V2 => Ok(of_long_headers(V2, self.suite.keys(id, rustls::Side::Server, Version::V2))),
+            _ => Err(UnsupportedVersion),
+        }
     }
 
     fn retry_tag(&self, version: u32, id: &ConnectionId, packet: &[u8]) -> [u8; 16] {
-        self.initial.retry_tag(version, id, packet)
+        if version == V2 { v2::retry_tag(id, packet) } else { self.initial.retry_tag(version, id, packet) }
     }
 
-    fn start_session(self: Arc<Self>, _: u32, parameters: &TransportParameters) -> Box<dyn Session> {
+    fn start_session(self: Arc<Self>, version: u32, parameters: &TransportParameters) -> Box<dyn Session> {
         let mut bytes = Vec::new();
         parameters.write(&mut bytes);
+        versions::write(version, &mut bytes);
+        let config = if version == V2 { Arc::new(versions::of_v2(&self.config)) } else { self.config.clone() };
         // It fails for a configuration without TLS 1.3 or with another limit of early data alone.
-        let inner = ServerConnection::new(self.config.clone(), Version::V1, bytes).expect("a configuration for QUIC");
+        let inner = ServerConnection::new(config, labels(version), bytes).expect("a configuration for QUIC");
         let around = self.around.map(|make| make());
-        Box::new(Handshake { tls: self, inner, around, is_known: false, next: None })
+        Box::new(Handshake { tls: self, version, inner, around, is_known: false, next: None })
     }
 }
 
 /// A handshake, and later the keys.
 struct Handshake {
     tls: Arc<Tls>,
+    version: u32,
     inner: ServerConnection,
     around: Option<Box<dyn Around>>,
     /// True once the state machine was told that the server name and the protocol are known.
@@ -116,8 +127,7 @@ impl Handshake {
 
 impl Session for Handshake {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
-        let keys = self.tls.suite.keys(id, side.into(), Version::V1);
-        pairs(keys)
+        of_long_headers(self.version, self.tls.suite.keys(id, side.into(), labels(self.version)))
     }
 
     /// The session, as [`Shaken`], once the handshake is complete or early data is accepted.
@@ -143,7 +153,8 @@ impl Session for Handshake {
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let keys = self.inner.zero_rtt_keys()?;
-        Some((Box::new(keys.header), Box::new(keys.packet)))
+        let packet: Box<dyn PacketKey> = Box::new(keys.packet);
+        Some((Box::new(keys.header), if self.version == V2 { v2::of_long_headers(packet) } else { packet }))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -166,19 +177,19 @@ impl Session for Handshake {
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let Some(bytes) = self.inner.quic_transport_parameters() else { return Ok(None) };
+        versions::check(self.version, bytes)?;
         Ok(Some(TransportParameters::read(Side::Server, &mut Cursor::new(bytes))?))
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        // A ticket is made here, whose validity is that of the client's proof.
-        let keys = match self.within(|inner| inner.write_hs(out))? {
-            KeyChange::Handshake { keys } => keys,
+        // A ticket is made here, which is valid as long as the client's proof.
+        match self.within(|inner| inner.write_hs(out))? {
+            KeyChange::Handshake { keys } => Some(of_long_headers(self.version, keys)),
             KeyChange::OneRtt { keys, next } => {
                 self.next = Some(next);
-                keys
+                Some(pairs(keys))
             }
-        };
-        Some(pairs(keys))
+        }
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
@@ -197,7 +208,13 @@ impl Session for Handshake {
     }
 }
 
-fn pairs(keys: rustls::quic::Keys) -> Keys {
+/// Keys of packets with long headers.
+pub(super) fn of_long_headers(version: u32, keys: rustls::quic::Keys) -> Keys {
+    let keys = pairs(keys);
+    if version == V2 { v2::all_of_long_headers(keys) } else { keys }
+}
+
+pub(super) fn pairs(keys: rustls::quic::Keys) -> Keys {
     Keys {
         header: KeyPair { local: Box::new(keys.local.header), remote: Box::new(keys.remote.header) },
         packet: KeyPair { local: Box::new(keys.local.packet), remote: Box::new(keys.remote.packet) },

@@ -5,7 +5,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheAdmit;
 use evenkeel_disk::{Admit, Disk, Loaded, Options, READ_MAX, Read, Stage, Ticket};
 use evenkeel_net::event_loop::alarm::timeout;
-use evenkeel_net::pages;
+use evenkeel_net::memory::pages;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use evenkeel_cache::store::{self, Forms};
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::whole;
 use evenkeel_net::event_loop::budget;
-use evenkeel_net::pages;
+use evenkeel_net::memory::pages;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

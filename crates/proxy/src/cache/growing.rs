@@ -12,7 +12,7 @@ use evenkeel_balance::Instant;
 use evenkeel_cache::store::Sequence;
 use evenkeel_cache::stored::Stored;
 use evenkeel_net::buffer::CAPACITY;
-use evenkeel_net::pages;
+use evenkeel_net::memory::pages;
 use evenkeel_wire::head::Table;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

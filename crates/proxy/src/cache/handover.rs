@@ -15,7 +15,7 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::store::{Cursor, Held, Inserted, Item, KeyRef, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
-use evenkeel_net::pages;
+use evenkeel_net::memory::pages;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;

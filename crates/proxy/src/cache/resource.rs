@@ -10,7 +10,7 @@ use evenkeel_compress::coding::Coding;
 use evenkeel_config::Plan;
 use evenkeel_disk::{Disk, Stage};
 use evenkeel_net::counter::Counter;
-use evenkeel_net::pages;
+use evenkeel_net::memory::pages;
 use evenkeel_runtime::Diagnostic;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

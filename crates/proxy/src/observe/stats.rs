@@ -241,8 +241,9 @@ pub struct Http2Stats {
 /// Statistics of a listener's HTTP/3 connections.
 #[derive(Debug, Default)]
 pub struct Http3Stats {
-    /// Connections whose handshake was completed.
+    /// Connections whose handshake was completed, and those in version 2 of QUIC.
     pub connections: Counter,
+    pub version2: Counter,
     /// Number of requests received over HTTP/3.
     pub streams: Counter,
     /// Streams reset by clients, by error code.

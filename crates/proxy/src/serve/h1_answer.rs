@@ -13,7 +13,7 @@ use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
-use evenkeel_net::pages::{self, PAGES_MIN};
+use evenkeel_net::memory::pages::{self, PAGES_MIN};
 use evenkeel_net::splice::Pipe;
 use evenkeel_wire::http1::Version;
 use evenkeel_wire::http1::fields::Stated;

@@ -1,6 +1,7 @@
 //! Clients that flood, starve or amplify: their connections pay, and others are served meanwhile.
 
-use super::raw::{INITIAL_MIN, RawQuic, Space, crypto_at, ints, new_id, stream_at};
+use super::raw::{INITIAL_MIN, RawQuic, Space, Version};
+use super::raw_frames::{crypto_at, ints, new_id, stream_at};
 use crate::support::h3_client::{H3Client, LISTENS, block_on};
 use crate::support::{Endpoint, Proxy, wait_until};
 use std::net::{SocketAddr, UdpSocket};
@@ -61,7 +62,7 @@ fn beside(name: &str, proxy: &Proxy, attack: impl Fn(SocketAddr) + Sync) {
 
 /// A connection, and packets that each has the frames of `next`, until the proxy closes it.
 fn flood(addr: SocketAddr, packets: u64, next: impl Fn(u64) -> Vec<u8>) {
-    let mut client = RawQuic::connect(addr);
+    let mut client = RawQuic::connect(Version::V1, addr);
     for n in 0..packets {
         client.send(Space::Data, &next(n));
         // Acknowledges, too.
@@ -176,7 +177,7 @@ fn clients_that_never_read_are_cut_off_and_hold_little() {
     let get = crate::support::h3_client::request("GET", "/large");
     let head = crate::support::h3_client::frame(1, crate::support::h3_client::block(&get));
     // These windows are small, and nothing is read or acknowledged.
-    let mut clients: Vec<RawQuic> = (0..10).map(|_| RawQuic::connect(proxy.addr())).collect();
+    let mut clients: Vec<RawQuic> = (0..10).map(|_| RawQuic::connect(Version::V1, proxy.addr())).collect();
     for client in &mut clients {
         let frames: Vec<u8> = (0..10).flat_map(|n| stream_at(4 * n, 0, &head, true)).collect();
         client.send(Space::Data, &frames);

@@ -12,6 +12,7 @@ mod losses;
 mod messages;
 mod qlog;
 mod raw;
+mod raw_frames;
 mod transport;
 
 use crate::support::Proxy;

@@ -1,11 +1,12 @@
 //! A client of QUIC that writes and reads packets frame by frame, valid or not: rustls has the handshake and the keys, and
 //! the rest is here. It sends only what a test wants, and acknowledges what it receives.
 
-use crate::support::h3_client::{any_server, read_varint, varint};
+use super::raw_frames::{Parameter, crypto_at, ints, usual};
+use crate::support::h3_client::{any_server, read_varint};
 use crate::support::{SOON, noise};
 use quinn::rustls::crypto::aws_lc_rs::{default_provider, kx_group::X25519};
 use quinn::rustls::pki_types::ServerName;
-use quinn::rustls::quic::{ClientConnection, DirectionalKeys, KeyChange, Keys, Version};
+use quinn::rustls::quic::{self, ClientConnection, DirectionalKeys, KeyChange, Keys};
 use quinn::rustls::{CipherSuite, ClientConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -23,6 +24,26 @@ pub enum Space {
 
 use Space::{Data, Handshake, Initial};
 
+/// Version of QUIC. Types of long headers differ, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+}
+
+impl Version {
+    pub const ALL: [Version; 2] = [Version::V1, Version::V2];
+
+    /// Its bytes on the wire.
+    pub fn number(self) -> [u8; 4] {
+        if self == Version::V2 { [0x6b, 0x33, 0x43, 0xcf] } else { [0, 0, 0, 1] }
+    }
+
+    fn of_rustls(self) -> quic::Version {
+        if self == Version::V2 { quic::Version::V2 } else { quic::Version::V1 }
+    }
+}
+
 /// Bytes of an authentication tag.
 const TAG: usize = 16;
 
@@ -31,47 +52,6 @@ pub const RESERVED: [u8; 3] = [0x0c, 0x0c, 0x18];
 
 /// Fewest bytes of a datagram with an Initial packet (RFC 9000 section 14.1).
 pub const INITIAL_MIN: usize = 1200;
-
-/// Transport parameters of RFC 9000 section 18.2.
-pub mod parameter {
-    pub const ORIGINAL_DESTINATION: u64 = 0;
-    pub const STATELESS_RESET_TOKEN: u64 = 2;
-    pub const MAX_UDP_PAYLOAD: u64 = 3;
-    pub const MAX_DATA: u64 = 4;
-    pub const MAX_STREAM_DATA_BIDI_LOCAL: u64 = 5;
-    pub const MAX_STREAM_DATA_UNI: u64 = 7;
-    pub const MAX_STREAMS_BIDI: u64 = 8;
-    pub const MAX_STREAMS_UNI: u64 = 9;
-    pub const ACK_DELAY_EXPONENT: u64 = 10;
-    pub const MAX_ACK_DELAY: u64 = 11;
-    pub const PREFERRED_ADDRESS: u64 = 13;
-    pub const ACTIVE_IDS: u64 = 14;
-    pub const INITIAL_SOURCE: u64 = 15;
-    pub const RETRY_SOURCE: u64 = 16;
-}
-
-/// Integers of QUIC, one after another.
-pub fn ints(numbers: &[u64]) -> Vec<u8> {
-    let mut out = Vec::new();
-    numbers.iter().for_each(|n| varint(*n, &mut out));
-    out
-}
-
-/// A transport parameter: its id and its value.
-pub type Parameter = (u64, Vec<u8>);
-
-/// Usual parameters of a client whose connection id is `id`.
-pub fn usual(id: &[u8]) -> Vec<Parameter> {
-    use parameter::{INITIAL_SOURCE, MAX_DATA, MAX_STREAM_DATA_BIDI_LOCAL, MAX_STREAM_DATA_UNI, MAX_STREAMS_UNI};
-    let number = |id: u64, n: u64| (id, ints(&[n]));
-    vec![
-        (INITIAL_SOURCE, id.to_vec()),
-        number(MAX_DATA, 1 << 20),
-        number(MAX_STREAM_DATA_BIDI_LOCAL, 1 << 20),
-        number(MAX_STREAM_DATA_UNI, 1 << 20),
-        number(MAX_STREAMS_UNI, 10),
-    ]
-}
 
 /// Part of a packet of the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +71,7 @@ pub enum Heard {
 
 /// A connection of the client.
 pub struct RawQuic {
+    pub version: Version,
     pub socket: UdpSocket,
     /// Id that the server has, and the id of this side.
     pub to: Vec<u8>,
@@ -129,11 +110,15 @@ fn settings(protocol: &[u8]) -> Arc<ClientConfig> {
 impl RawQuic {
     /// A client that has sent nothing yet.
     pub fn new(to: SocketAddr) -> RawQuic {
-        RawQuic::with(to, b"h3", &usual(b"raw-quic"))
+        RawQuic::speaking(Version::V1, to)
+    }
+
+    pub fn speaking(version: Version, to: SocketAddr) -> RawQuic {
+        RawQuic::with(version, to, b"h3", &usual(b"raw-quic"))
     }
 
     /// A client with another protocol, none if it is empty, and with these transport parameters.
-    pub fn with(to: SocketAddr, protocol: &[u8], parameters: &[Parameter]) -> RawQuic {
+    pub fn with(version: Version, to: SocketAddr, protocol: &[u8], parameters: &[Parameter]) -> RawQuic {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         socket.connect(to).expect("an address");
         let mut bytes = Vec::new();
@@ -142,12 +127,13 @@ impl RawQuic {
             bytes.extend(value);
         }
         let name = ServerName::try_from("a").expect("a name");
-        let tls = ClientConnection::new(settings(protocol), Version::V1, name, bytes).expect("good settings");
+        let tls = ClientConnection::new(settings(protocol), version.of_rustls(), name, bytes).expect("good settings");
         // Differs from those of other clients, also of those that had the port before, whose connections the proxy may know.
         static CLIENTS: AtomicU64 = AtomicU64::new(0);
         let number = CLIENTS.fetch_add(1, SeqCst).to_be_bytes();
         let to: Vec<u8> = noise(8).iter().zip(number).map(|(a, b)| a ^ b).collect();
         let mut client = RawQuic {
+            version,
             socket,
             to,
             id: b"raw-quic".to_vec(),
@@ -171,8 +157,8 @@ impl RawQuic {
         let provider = default_provider();
         let suite = provider.cipher_suites.iter().find(|s| s.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
         let tls13 = suite.and_then(|suite| suite.tls13()).expect("the suite of Initial packets");
-        let quic = tls13.quic_suite().expect("it is for QUIC");
-        quic.keys(&self.to, quinn::rustls::Side::Client, Version::V1)
+        let suite = tls13.quic_suite().expect("it is for QUIC");
+        suite.keys(&self.to, quinn::rustls::Side::Client, self.version.of_rustls())
     }
 
     /// The ClientHello; to be taken once.
@@ -193,12 +179,17 @@ impl RawQuic {
     pub fn packet(&mut self, space: Space, frames: &[u8]) -> Vec<u8> {
         let number = self.next[space as usize];
         self.next[space as usize] += 1;
-        let kind = [0xc3, 0xe3, 0x43][space as usize] | self.bits;
+        let kind = match self.version {
+            Version::V1 => [0xc3, 0xe3, 0x43],
+            Version::V2 => [0xd3, 0xf3, 0x43],
+        };
+        let kind = kind[space as usize] | self.bits;
         let mut header = vec![kind];
         // The number has 4 bytes, and the sample begins behind it: any payload is long enough.
         let mut payload = frames.to_vec();
         if space != Data {
-            header.extend([0, 0, 0, 1, self.to.len() as u8]);
+            header.extend(self.version.number());
+            header.push(self.to.len() as u8);
         }
         header.extend(&self.to);
         if space != Data {
@@ -249,8 +240,8 @@ impl RawQuic {
     }
 
     /// A client whose handshake is complete.
-    pub fn connect(to: SocketAddr) -> RawQuic {
-        let mut client = RawQuic::new(to);
+    pub fn connect(version: Version, to: SocketAddr) -> RawQuic {
+        let mut client = RawQuic::speaking(version, to);
         client.begin();
         assert!(client.reach(Data), "{:?}", client.heard);
         assert_eq!(client.wait(|heard| *heard == Heard::Done), Some(Heard::Done));
@@ -322,7 +313,12 @@ impl RawQuic {
         let (space, at, end) = if bytes[0] & 0x80 == 0 {
             (Data, 1 + self.id.len(), bytes.len())
         } else {
-            let space = [Initial, Data, Handshake, Data][usize::from(bytes[0] >> 4 & 3)];
+            assert_eq!(bytes.get(1..5), Some(&self.version.number()[..]), "the version of the client");
+            let types = match self.version {
+                Version::V1 => [Initial, Data, Handshake, Data],
+                Version::V2 => [Data, Initial, Data, Handshake],
+            };
+            let space = types[usize::from(bytes[0] >> 4 & 3)];
             let to = 6 + usize::from(*bytes.get(5)?);
             let len = usize::from(*bytes.get(to)?);
             // The server chooses its id with its first packet.
@@ -470,21 +466,6 @@ impl RawQuic {
             }
         }
     }
-}
-
-/// A CRYPTO frame at an offset.
-pub fn crypto_at(offset: u64, bytes: &[u8]) -> Vec<u8> {
-    [ints(&[6, offset, bytes.len() as u64]), bytes.to_vec()].concat()
-}
-
-/// A STREAM frame with an offset, and perhaps with the end.
-pub fn stream_at(id: u64, offset: u64, bytes: &[u8], ends: bool) -> Vec<u8> {
-    [ints(&[0xe | u64::from(ends), id, offset, bytes.len() as u64]), bytes.to_vec()].concat()
-}
-
-/// A NEW_CONNECTION_ID frame.
-pub fn new_id(sequence: u64, retire: u64, id: &[u8]) -> Vec<u8> {
-    [ints(&[0x18, sequence, retire]), vec![id.len() as u8], id.to_vec(), vec![sequence as u8; 16]].concat()
 }
 
 /// Packet number whose last `bits` bits are `cut`, as near to `expected` as can be (RFC 9000 appendix A.3).

@@ -1,7 +1,8 @@
 //! Violations of RFC 9000 and RFC 9001 by a client: each closes the connection with its code, and others are served.
 
 use super::before;
-use super::raw::{Heard, Parameter, RESERVED, RawQuic, Space, crypto_at, ints, new_id, parameter, stream_at, usual};
+use super::raw::{Heard, RESERVED, RawQuic, Space, Version};
+use super::raw_frames::{Parameter, crypto_at, ints, new_id, parameter, stream_at, usual};
 use crate::support::Endpoint;
 use crate::support::h3_client::H3Client;
 use std::net::SocketAddr;
@@ -173,11 +174,14 @@ fn wrong_frames_close_the_connection_with_their_codes() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     let mut table = Table { addr: proxy.addr(), wrong: Vec::new() };
-    for (name, frames, code) in frames() {
-        let mut client = RawQuic::connect(proxy.addr());
-        client.send(Space::Data, &frames);
-        table.check(name, &mut client, code);
+    for version in Version::ALL {
+        for (name, frames, code) in frames() {
+            let mut client = RawQuic::connect(version, proxy.addr());
+            client.send(Space::Data, &frames);
+            table.check(name, &mut client, code);
+        }
     }
+    assert_eq!(proxy.listener(|l| l.http3.version2.get()), frames().len() as u64);
     table.end();
 }
 
@@ -186,8 +190,9 @@ fn wrong_frames_of_handshakes_close_them_with_their_codes() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     let mut table = Table { addr: proxy.addr(), wrong: Vec::new() };
-    for (name, space, frames, code) in early() {
-        let mut client = RawQuic::new(proxy.addr());
+    let rows = Version::ALL.into_iter().flat_map(|version| early().into_iter().map(move |row| (version, row)));
+    for (version, (name, space, frames, code)) in rows {
+        let mut client = RawQuic::speaking(version, proxy.addr());
         if space == Space::Initial {
             client.send(space, &frames);
         } else {
@@ -210,12 +215,12 @@ fn wrong_transport_parameters_and_hellos_are_refused_with_their_codes() {
     let proxy = before(&[endpoint.addr]);
     let mut table = Table { addr: proxy.addr(), wrong: Vec::new() };
     for (name, parameters, code) in parameters() {
-        let mut client = RawQuic::with(proxy.addr(), b"h3", &parameters);
+        let mut client = RawQuic::with(Version::V1, proxy.addr(), b"h3", &parameters);
         client.begin();
         table.check(name, &mut client, code);
     }
     for (name, protocol) in [("no protocol", &b""[..]), ("another protocol", b"h2")] {
-        let mut client = RawQuic::with(proxy.addr(), protocol, &usual(b"raw-quic"));
+        let mut client = RawQuic::with(Version::V1, proxy.addr(), protocol, &usual(b"raw-quic"));
         client.begin();
         table.check(name, &mut client, NO_PROTOCOL);
     }
@@ -235,17 +240,19 @@ fn reserved_bits_close_the_connection() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
     let mut table = Table { addr: proxy.addr(), wrong: Vec::new() };
-    let mut client = RawQuic::connect(proxy.addr());
-    client.bits = RESERVED[Space::Data as usize];
-    client.send(Space::Data, &[1]);
-    table.check("short header", &mut client, PROTOCOL);
-    let mut client = RawQuic::new(proxy.addr());
-    client.begin();
-    client.mute = true;
-    assert!(client.reach(Space::Handshake));
-    client.bits = RESERVED[Space::Handshake as usize];
-    client.send(Space::Handshake, &[1]);
-    table.check("Handshake", &mut client, PROTOCOL);
+    for version in Version::ALL {
+        let mut client = RawQuic::connect(version, proxy.addr());
+        client.bits = RESERVED[Space::Data as usize];
+        client.send(Space::Data, &[1]);
+        table.check("short header", &mut client, PROTOCOL);
+        let mut client = RawQuic::speaking(version, proxy.addr());
+        client.begin();
+        client.mute = true;
+        assert!(client.reach(Space::Handshake));
+        client.bits = RESERVED[Space::Handshake as usize];
+        client.send(Space::Handshake, &[1]);
+        table.check("Handshake", &mut client, PROTOCOL);
+    }
     table.end();
 }
 
@@ -254,7 +261,7 @@ fn reserved_bits_close_the_connection() {
 fn frames_without_an_effect_leave_the_connection_open() {
     let endpoint = Endpoint::saying("hello");
     let proxy = before(&[endpoint.addr]);
-    let mut client = RawQuic::connect(proxy.addr());
+    let mut client = RawQuic::connect(Version::V1, proxy.addr());
     for (name, frames) in [
         ("PADDING and PING", vec![0, 0, 1, 0]),
         ("a smaller MAX_DATA", ints(&[0x10, 1])),
@@ -289,7 +296,9 @@ fn a_version_that_is_not_spoken_is_answered_with_those_that_are() {
     let len = client.socket.recv(&mut answer).expect("an answer");
     let answer = &answer[..len];
     assert_eq!((answer[0] & 0x80, &answer[1..5]), (0x80, &[0; 4][..]), "{answer:x?}");
-    assert!(answer.windows(4).any(|version| version == [0, 0, 0, 1]), "{answer:x?}");
+    for version in Version::ALL {
+        assert!(answer.windows(4).any(|listed| listed == version.number()), "{version:?} in {answer:x?}");
+    }
     assert!(len < packet.len());
     // Too short for an Initial packet: no answer, as it could be forged.
     client.socket.send(&packet[..1100]).expect("the proxy listens");

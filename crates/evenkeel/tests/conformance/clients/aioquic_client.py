@@ -11,10 +11,22 @@ from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, StreamReset
+from aioquic.quic.packet import QuicProtocolVersion
 
-_, url, ca, file, cases = sys.argv[1:]
+door, url, ca, file, cases = sys.argv[1:]
+V1, V2 = QuicProtocolVersion.VERSION_1, QuicProtocolVersion.VERSION_2
+# Versions, the first to begin with; one that nobody speaks makes the server list its own.
+versions = {"h3": [V1, V2], "h3v2": [V2, V1], "negotiated": [0x1A2A3A4A, V2, V1]}[door]
 content = open(file, "rb").read()
 where = urlsplit(url)
+
+
+def settings():
+    configuration = QuicConfiguration(
+        is_client=True, alpn_protocols=H3_ALPN, original_version=versions[0], supported_versions=versions
+    )
+    configuration.load_verify_locations(ca)
+    return configuration
 
 
 class Client(QuicConnectionProtocol):
@@ -92,24 +104,23 @@ async def stream(client):
     print("stream", status, count, len(rest))
 
 
-# Resumes a session, and sends a request with the first packets.
+# Resumes a session, and sends two requests with the first packets: one that may be repeated, and one that may not.
 async def early():
     tickets = asyncio.Queue()
-    configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN)
-    configuration.load_verify_locations(ca)
+    configuration = settings()
     options = {"configuration": configuration, "create_protocol": Client}
     async with connect(where.hostname, where.port, session_ticket_handler=tickets.put_nowait, **options) as client:
         await client.ask("GET", "/get")
         configuration.session_ticket = await asyncio.wait_for(tickets.get(), 10)
     async with connect(where.hostname, where.port, wait_connected=False, **options) as client:
-        heads, body = await client.ask("GET", "/get")
-        print("early", heads[-1][":status"], body.decode(), client._quic.tls.early_data_accepted)
+        asked = [client.ask("GET", "/get"), client.ask("POST", "/get", b"once")]
+        (safe, body), (unsafe, posted) = await asyncio.gather(*asked)
+        print("early", safe[-1][":status"], body.decode(), str(client._quic.tls.early_data_accepted).lower())
+        print("early post", unsafe[-1][":status"], posted.decode())
 
 
 async def run():
-    configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN)
-    configuration.load_verify_locations(ca)
-    async with connect(where.hostname, where.port, configuration=configuration, create_protocol=Client) as client:
+    async with connect(where.hostname, where.port, configuration=settings(), create_protocol=Client) as client:
         for case in cases.split(","):
             if case == "get":
                 heads, body = await client.ask("GET", "/get")
@@ -123,6 +134,10 @@ async def run():
             elif case == "kept":
                 answers = [await client.ask("GET", "/get") for _ in range(20)]
                 print("kept", sum(heads[-1][":status"] == "200" and body == b"hello" for heads, body in answers))
+            elif case == "keys":
+                client.request_key_update()
+                heads, body = await client.ask("GET", "/get")
+                print("keys", heads[-1][":status"], body.decode())
             elif case == "early":
                 await early()
             elif case == "stream":

@@ -152,7 +152,7 @@ impl Shown<'_> {
         }
 
         self.redirected(encoder)?;
-        let counters: [Family<ListenerStats, Counter>; 25] = [
+        let counters: [Family<ListenerStats, Counter>; 26] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
@@ -200,6 +200,9 @@ impl Shown<'_> {
             ("evenkeel_http2_connections", "HTTP/2 connections from clients", |l| &l.http2.connections),
             ("evenkeel_http2_streams", "Requests received over HTTP/2", |l| &l.http2.streams),
             ("evenkeel_http3_connections", "HTTP/3 connections from clients", |l| &l.http3.connections),
+            ("evenkeel_http3_version2_connections", "HTTP/3 connections in version 2 of QUIC (RFC 9369)", |l| {
+                &l.http3.version2
+            }),
             ("evenkeel_http3_streams", "Requests received over HTTP/3", |l| &l.http3.streams),
             ("evenkeel_http3_retries", "Clients asked to prove their address before an HTTP/3 handshake", |l| {
                 &l.http3.retries

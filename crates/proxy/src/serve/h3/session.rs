@@ -424,6 +424,9 @@ impl endpoint::Session for Session {
         let stats = &self.open.listener.stats;
         stats.tls.shaken[usize::from(info.resumed)].add(1);
         stats.http3.connections.add(1);
+        if self.connection.is_v2() {
+            stats.http3.version2.add(1);
+        }
         self.handshake.set(self.began.elapsed());
         stats.http3.active.add(1);
         stats.http3.early_data.add(u64::from(self.connection.has_early_data()));

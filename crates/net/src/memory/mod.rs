@@ -1,5 +1,7 @@
-//! Memory that the process no longer needs, given back to the kernel: what the start or a change of the configuration left
-//! behind.
+//! Memory of the process: what the start or a change of the configuration leaves behind is given back to the kernel, and
+//! [`pages`] hold large bodies.
+
+pub mod pages;
 
 use libmimalloc_sys as _; // has the function
 use rustix::mm::{Advice, madvise};
@@ -14,15 +16,11 @@ unsafe extern "C" {
 /// Smallest page of memory in bytes, and largest with which programs are aligned.
 const PAGE: usize = 64 * 1024;
 
-/// Gives back memory that this thread has freed, which the allocator keeps for as long as nothing more is freed. For a thread that has
-/// just freed much: it takes some milliseconds with a heap of 100 MB.
-pub fn give_back_freed() {
+/// Gives back what a start or a change of the configuration no longer needs: memory that this thread has freed, which the allocator
+/// keeps for as long as nothing more is freed, and pages of the program, of which serving needs a tenth. Those stay in the cache of the
+/// kernel, so a page that is used again costs a fault of a microsecond, and no read.
+pub fn give_back() {
     mi_collect(true);
-}
-
-/// Unmaps the pages of the program until something uses them again. The start runs most of the program once, and serving needs a
-/// tenth of it. The pages stay in the cache of the kernel, so a page that is used again costs a fault of a microsecond, and no read.
-pub fn give_back_program() {
     for Range { start, end } in read_only_parts() {
         let (start, end) = (start.next_multiple_of(PAGE), end / PAGE * PAGE);
         if start < end {
@@ -70,8 +68,7 @@ mod tests {
         let written = &raw const text as usize;
         assert!(!parts.iter().any(|part| part.contains(&written)));
         for _ in 0..3 {
-            give_back_program();
-            give_back_freed();
+            give_back();
             assert_eq!(text, "some text");
         }
     }
