@@ -35,7 +35,7 @@ const PROBES: f64 = 2.0;
 /// Explanation of a deviation.
 const WHY: &str = "The simulator knows what services and sidecars cost, by the median of each, and that is all: no hop through the external \
 balancer, no quota that is used up for the rest of its 20 ms, and no backlog of five connections, from which a dropped one comes \
-back a second later.";
+back a second later. A service counts requests that it has accepted, so a backlog hides the peaks of those that know less.";
 
 /// Name of the algorithm in the scenario.
 fn simulated(way: &Balancing) -> &'static str {

@@ -53,7 +53,7 @@ Live cases (--live) do. evenkeel runs in front of endpoints of this program, whi
 at a time, first come, first served. Clients send requests at random times, independent of responses. The access log of a run is asked about. \
 Then every alternative really runs, in turn, with the arrivals of the log and other work, and its latencies and shares are those of its \
 access log. Such a truth has an interval of its own: at 90 %, by Student's t over the rounds. A figure counts as held if this interval and \
-that of the answer meet.",
+that of the answer meet. It does not count if the interval of the truth is wider than the latency, as after a pause of the machine.",
     args: |command| Arguments::augment_args(command).mut_arg("against", |arg| arg.default_value("").hide(true)),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };

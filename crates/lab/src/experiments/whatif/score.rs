@@ -10,6 +10,10 @@ const RESOLUTION: f64 = 0.002;
 /// Tolerance of shares, for intervals without a width.
 const SHARE_RESOLUTION: f64 = 0.001;
 
+/// Half-width of the truth's interval, relative to the latency, from which the truth says nothing: the machine paused in
+/// one of a few live runs.
+const VAGUE: f64 = 0.5;
+
 /// Relative difference of p99 below which two policies are alike.
 const ALIKE: f64 = 0.02;
 
@@ -102,6 +106,9 @@ fn check(subject: &Subject, (figures, errors): (&Figures, f64), answer: &Answer,
     let question = figures.policy.to_owned();
     for (figure, interval) in answer.change_ms.iter().enumerate() {
         let (truth, latency_ms) = (figures.change_ms[figure], figures.latency_ms[figure].value);
+        if errors * truth.error > VAGUE * latency_ms {
+            continue;
+        }
         // An interval that is missing from an answer holds nothing.
         let interval = interval.unwrap_or(Range { low: f64::NAN, middle: f64::NAN, high: f64::NAN });
         let holds = |slack| f64::from(u8::from(contains(interval, truth.value, slack + RESOLUTION * latency_ms)));
@@ -256,6 +263,16 @@ mod tests {
         assert_eq!(judged.is_narrow[2], Some(false));
         assert_eq!(judged.is_right, Some(false), "turns are the worst here");
         assert_eq!(judged.held(2), Some(1.0));
+    }
+
+    #[test]
+    fn a_truth_that_says_nothing_is_not_compared() {
+        let (case, mut truth) = case();
+        for of in &mut truth.policies {
+            of.change_ms[2].error = of.latency_ms[2].value;
+        }
+        let judged = Judged::of(&Subject::of(&case), knowing(&case, &truth, 0.01, "leastconn"), truth);
+        assert_eq!([0, 1, 2, 3].map(|at| judged.held(at)), [Some(1.0), Some(1.0), None, Some(1.0)]);
     }
 
     #[test]
