@@ -101,8 +101,7 @@ pub fn since(record: &Record, traffic: &Traffic, joined: &[Joined]) -> Option<Re
 pub fn warmth(traffic: &Traffic, joined: Joined, way: &Way) -> Warmth {
     let trace = &traffic.trace;
     let middle = joined.at + (trace.span_ns - joined.at) / 2;
-    let (early, late): (Vec<(u64, f64)>, Vec<(u64, f64)>) =
-        way.works(trace, joined.member).into_iter().partition(|(at, _)| *at < middle);
+    let (early, late): (Vec<_>, Vec<_>) = way.works(trace, joined.member).into_iter().partition(|(at, _)| *at < middle);
     let name = traffic.names[joined.member].clone();
     let (usual, _) = mean(&late);
     let length = STEP.max(early.len().div_ceil(STEPS_MAX));
