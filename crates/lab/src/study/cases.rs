@@ -53,7 +53,7 @@ mod tests {
         assert!(of(&[]).runs("a", true) && !of(&[]).runs("a", false));
         assert!(of(&["a"]).runs("a", false) && !of(&["a"]).runs("b", true));
         assert!(of(&["a"]).check(&["a", "b"]).is_ok());
-        let error = of(&["a", "c"]).check(&["a", "b"]).err().expect("it is unknown");
+        let error = of(&["a", "c"]).check(&["a", "b"]).expect_err("it is unknown");
         assert_eq!(error.to_string(), "unknown case `c`; there are a, b");
     }
 }
