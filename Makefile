@@ -25,7 +25,7 @@ MEASURED := --evenkeel $(BUILT)/dist/evenkeel $(LAB)
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance h3i pictures bless docs site theory whatif-long loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test judge test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance h3i pictures bless docs site instructions theory whatif-long loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ whatif-long: ## Reads 10 million lines of an httplog through `evenkeel whatif` o
 	cargo build --release -p evenkeel -p evenkeel-lab
 	$(MEASURE) whatif --lines $${LINES:-10000000} | \
 		taskset -c 0 /usr/bin/time -v $(BUILT)/release/evenkeel whatif - --balance leastconn
+
+instructions: ## Counts the instructions of a request in eleven cases, and fails if one takes 2 % more than scripts/instructions.json has; WRITE=--write writes that anew
+	cargo build --release --locked -p evenkeel-proxy --example filters
+	scripts/instructions.py --gate $(WRITE) $(BUILT)/release/examples/filters
 
 theory: ## Checks the simulator against queueing theory at full length: minutes on every core
 	cargo test --release -p evenkeel-sim --test all theory:: -- --include-ignored --nocapture

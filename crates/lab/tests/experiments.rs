@@ -150,7 +150,7 @@ fn whatif_is_judged_by_cases_and_breakers() {
     if beside(&[]).is_none() {
         return;
     }
-    let report = report("whatif", &["--quick", "--only", "equal-030,lognormal,clock-back"]);
+    let report = report("whatif", &["--quick", "--only", "equal-030,lognormal,live-060,clock-back"]);
     let (cases, breakers) = (&report["raw"]["cases"], &report["raw"]["breakers"]);
     assert_eq!((cases[0]["name"].as_str(), cases[1]["name"].as_str()), (Some("equal-030"), Some("lognormal")));
     for case in cases.as_array().expect("a list") {
@@ -160,6 +160,11 @@ fn whatif_is_judged_by_cases_and_breakers() {
     }
     assert_eq!((&breakers[0]["name"], breakers.as_array().map(Vec::len)), (&"clock-back".into(), Some(1)));
     assert!(report["raw"]["scores"]["refused"].is_number());
+    // A round of each policy in front of endpoints that work for 16 ms.
+    let live = &report["raw"]["live"][0];
+    assert_eq!((&live["name"], &live["seeds"]), (&"live-060".into(), &1.into()));
+    let measured = live["truth"].as_array().expect("a list").iter();
+    assert!(measured.map(|of| of["latency_ms"][2]["value"].as_f64()).all(|p99| p99 > Some(16.0)), "{live:#}");
 }
 
 #[test]

@@ -195,17 +195,16 @@ impl Timer {
 
     /// Runs `future` until it completes or the deadline passes. The future is polled first, so a future that is
     /// ready wins even after the deadline. Takes it pinned, because a future that takes another by value
-    /// stores it twice.
+    /// stores it twice. No `async fn`, for the same reason.
     ///
     /// # Errors
     /// If the deadline passes first.
     #[inline]
-    pub async fn limit<F: Future>(&self, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
-        poll_fn(|cx| match future.as_mut().poll(cx) {
+    pub fn limit<F: Future>(&self, mut future: Pin<&mut F>) -> impl Future<Output = Result<F::Output, Elapsed>> {
+        poll_fn(move |cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => self.poll_elapsed(cx).map(Err),
         })
-        .await
     }
 
     /// Like [`limit`](Self::limit), but sets the deadline only when the future has to wait, which most need
@@ -214,9 +213,13 @@ impl Timer {
     /// # Errors
     /// If the deadline passes first.
     #[inline]
-    pub async fn limit_by<F: Future>(&self, tick: u64, mut future: Pin<&mut F>) -> Result<F::Output, Elapsed> {
+    pub fn limit_by<F: Future>(
+        &self,
+        tick: u64,
+        mut future: Pin<&mut F>,
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> {
         let mut is_set = false;
-        poll_fn(|cx| match future.as_mut().poll(cx) {
+        poll_fn(move |cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
             Poll::Pending => {
                 if !std::mem::replace(&mut is_set, true) {
@@ -225,7 +228,6 @@ impl Timer {
                 self.poll_elapsed(cx).map(Err)
             }
         })
-        .await
     }
 
     #[inline]

@@ -41,8 +41,8 @@ pub struct Time {
 pub struct Figures {
     /// Median, 90th and 99th percentile.
     pub times: [Time; 3],
-    /// Share of the tries by endpoint; of added endpoints last.
-    pub shares: Vec<Range>,
+    /// Share of the tries by endpoint, with its name; of added endpoints last.
+    pub shares: Vec<(String, Range)>,
     /// Share of failed requests.
     pub failed: Range,
     /// Share of the picks that find more in flight than the log ever shows at that endpoint.
@@ -127,7 +127,7 @@ pub fn answers(
             is_bound,
             figures: match question.refusal() {
                 Some(why) => Err(why),
-                None => figures(model, traffic, &base, &runs, &systems),
+                None => figures(model, question.conditions.names(&traffic.names), &base, &runs, &systems),
             },
             by_world,
         }
@@ -138,7 +138,7 @@ pub fn answers(
 
 fn figures(
     model: &Model,
-    traffic: &Traffic,
+    names: Vec<String>,
     base: &[&Played],
     runs: &[&Played],
     systems: &[usize],
@@ -149,7 +149,7 @@ fn figures(
     }
     let piles = runs.iter().filter(|of| !of.steady).collect::<Vec<_>>();
     if piles.len() as f64 > 0.1 * runs.len() as f64 {
-        let name = traffic.names.get(piles[0].busiest).map_or("an added endpoint", String::as_str);
+        let name = names.get(piles[0].busiest).map_or("an endpoint", String::as_str);
         return Err(format!("{name} may get more than it can do, so that requests pile up"));
     }
     let time = |at: usize, of: fn(&Played) -> f64| {
@@ -167,7 +167,7 @@ fn figures(
     let failed: Vec<f64> = runs.iter().map(|run| run.failed).collect();
     Ok(Figures {
         times: [time(0, |of| of.median_ns), time(1, |of| of.p90_ns), time(2, |of| of.ln_p99.value.exp())],
-        shares: (0..runs[0].shares.len()).map(share).collect(),
+        shares: names.into_iter().enumerate().map(|(at, name)| (name, share(at))).collect(),
         failed: range(&failed, systems),
         extrapolated: runs.iter().map(|run| run.beyond).sum::<f64>() / runs.len() as f64,
     })

@@ -6,12 +6,14 @@ use crate::doubts::doubts;
 use crate::explored::Explored;
 use crate::model::{Model, model, retries};
 use crate::policy::{Candidate, usual};
-use crate::question::{Conditions, Question};
+use crate::question::{Conditions, Join, Question};
 use crate::record::Record;
 use crate::traffic::{Member, Traffic};
 use crate::verdict::{Verdict, verdict};
+use crate::warmth::{self, Warmth};
 use crate::worlds::worlds;
 use evenkeel_sim::planes::PlaneCost;
+use evenkeel_sim::replay::play::REQUESTS_JOINING_MAX;
 use evenkeel_sim::replay::{Bound, Trace};
 
 /// Input of an analysis, beside the record.
@@ -65,6 +67,8 @@ pub struct Findings {
     pub answers: Vec<Answer>,
     /// Plane of the questions; `None` for the same as in the log.
     pub plane: Option<&'static PlaneCost>,
+    /// Warm-up of endpoints that joined; empty if none did, and `None` if it does not matter.
+    pub warm_up: Option<Vec<Warmth>>,
     pub verdict: Option<Verdict>,
 }
 
@@ -84,25 +88,41 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         explored: None,
         answers: Vec::new(),
         plane: None,
+        warm_up: None,
         verdict: None,
     };
-    let traffic = match Traffic::of(record, asked.pool, asked.members.as_deref(), asked.workers) {
-        Ok(traffic) => Traffic { answers_probes: asked.answers_probes, ..traffic },
+    let of = |record: &Record| {
+        let traffic = Traffic::of(record, asked.pool, asked.members.as_deref(), asked.workers);
+        traffic.map(|traffic| Traffic { answers_probes: asked.answers_probes, ..traffic })
+    };
+    let whole = match of(record) {
+        Ok(traffic) => traffic,
         Err(doubts) => return Ok(none(record.pools[asked.pool].clone(), doubts)),
     };
+    let conditions = (asked.conditions)(&whole)?;
+    // A log in which endpoints joined shows how they warmed up. Answers are from the part after that.
+    let joined = conditions.join.map_or_else(Vec::new, |_| warmth::joined(&whole.trace));
+    let later = warmth::since(record, &whole, &joined);
+    let later_traffic = match later.as_ref().map(of).transpose() {
+        Ok(traffic) => traffic,
+        Err(doubts) => return Ok(none(whole.pool, doubts)),
+    };
+    let (record, traffic) = (later.as_ref().unwrap_or(record), later_traffic.as_ref().unwrap_or(&whole));
     let found = Findings {
         names: traffic.names.clone(),
         requests: traffic.trace.arrivals.len(),
         span_ns: traffic.trace.span_ns,
         load: load(&traffic.trace),
-        ..none(traffic.pool.clone(), doubts(record, &traffic))
+        ..none(traffic.pool.clone(), doubts(record, traffic))
     };
     if !found.doubts.is_empty() {
         return Ok(found);
     }
-    let conditions = (asked.conditions)(&traffic)?;
+    if let Some(join) = conditions.join {
+        has_room(&traffic.trace, conditions.load, join)?;
+    }
     let in_force = asked.in_force.clone().map_or_else(usual, |policy| vec![policy]);
-    let model = match model(&traffic, &in_force, asked.seed) {
+    let model = match model(traffic, &in_force, asked.seed) {
         Ok(model) => model,
         Err(doubts) => return Ok(Findings { doubts, ..found }),
     };
@@ -113,12 +133,47 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
     if conditions.hedge.is_some() && !has_fast_ends(&traffic.trace) {
         return Err("--hedge: responses take long after their first byte, which a copy would not hasten".to_string());
     }
-    let question = |policy: Candidate| Question {
-        label: policy.label.clone(),
-        policy,
-        conditions: conditions.clone(),
-        bound: None,
+    let questions = questions(policies, &conditions, &model);
+    let mut worlds = worlds(&model, traffic, retries(traffic), asked.worlds.max(model.systems.len()), asked.seed);
+    let warmth = |system: usize| -> Vec<Warmth> {
+        let ways = &model.systems[system].ways;
+        joined.iter().map(|one| warmth::warmth(&whole, *one, &ways[one.member])).collect()
     };
+    for world in &mut worlds {
+        // The latest endpoint that joined shows how the next will.
+        world.cold = warmth(world.system).pop().map_or_else(Vec::new, |of| of.cold);
+    }
+    let warm_up = conditions.join.map(|_| warmth(0));
+    let (mut answers, drawn) = answers(&model, traffic, &worlds, &questions, asked.threads, progress);
+    let mut explored = Explored::of(traffic, &worlds, &drawn);
+    if let Some(doubt) = explored.as_ref().and_then(Explored::doubt) {
+        return Ok(Findings { doubts: vec![doubt], model: Some(model), explored, ..found });
+    }
+    if let Some(explored) = explored.as_mut().filter(|_| conditions.are_those_of_the_log()) {
+        let policies = answers.iter_mut().zip(&questions).filter(|(answer, _)| !answer.is_bound);
+        policies.for_each(|(answer, question)| explored.judge(answer, question, traffic));
+    }
+    let verdict = verdict(&answers, &worlds, &model.policy.label);
+    let plane = conditions.plane;
+    Ok(Findings { model: Some(model), explored, answers, plane, warm_up, verdict: Some(verdict), ..found })
+}
+
+/// Questions about policies under conditions, and their bounds.
+fn questions(policies: Vec<Candidate>, conditions: &Conditions, model: &Model) -> Vec<Question> {
+    let question = |policy: &Candidate, join: Option<Join>| {
+        let slow = if join.is_some_and(|join| join.is_slow) { ", slow start" } else { "" };
+        Question {
+            label: format!("{}{slow}", policy.label),
+            policy: policy.clone(),
+            conditions: Conditions { join, ..conditions.clone() },
+            bound: None,
+        }
+    };
+    if let Some(join) = conditions.join {
+        // Each policy with slow start and without. The time after a join has no bound.
+        let both = [false, true].map(|is_slow| Some(Join { is_slow, ..join }));
+        return policies.iter().flat_map(|policy| both.map(|join| question(policy, join))).collect();
+    }
     // A bound has the endpoints and the load of the question, and nothing that balancers do.
     let bound = |bound: Bound| Question {
         label: bound.name().to_string(),
@@ -126,20 +181,18 @@ pub fn find(record: &Record, asked: &Asked<'_>, progress: &(dyn Fn(usize, usize)
         conditions: Conditions { balancers: 1, queue: None, hedge: None, plane: None, ..conditions.clone() },
         bound: Some(bound),
     };
-    let questions: Vec<Question> = policies.into_iter().map(question).chain(Bound::ALL.map(bound)).collect();
-    let worlds = worlds(&model, &traffic, retries(&traffic), asked.worlds.max(model.systems.len()), asked.seed);
-    let (mut answers, drawn) = answers(&model, &traffic, &worlds, &questions, asked.threads, progress);
-    let mut explored = Explored::of(&traffic, &worlds, &drawn);
-    if let Some(doubt) = explored.as_ref().and_then(Explored::doubt) {
-        return Ok(Findings { doubts: vec![doubt], model: Some(model), explored, ..found });
+    policies.iter().map(|policy| question(policy, None)).chain(Bound::ALL.map(bound)).collect()
+}
+
+/// Checks that the time of a join can be replayed at this multiple of the load.
+fn has_room(trace: &Trace, load: f64, join: Join) -> Result<(), String> {
+    let per_ns = load * trace.requests().count() as f64 / trace.span_ns.max(1) as f64;
+    let requests = 1.25 * per_ns * join.ramp.window_ns as f64;
+    let most = 0.8 * REQUESTS_JOINING_MAX as f64;
+    if requests > most {
+        return Err(format!("--slow-start: that time has {requests:.0} requests; at most {most:.0} can be replayed"));
     }
-    if let Some(explored) = explored.as_mut().filter(|_| conditions.are_those_of_the_log()) {
-        let policies = answers.iter_mut().zip(&questions).filter(|(answer, _)| !answer.is_bound);
-        policies.for_each(|(answer, question)| explored.judge(answer, question, &traffic));
-    }
-    let verdict = verdict(&answers, &worlds, &model.policy.label);
-    let plane = conditions.plane;
-    Ok(Findings { model: Some(model), explored, answers, plane, verdict: Some(verdict), ..found })
+    Ok(())
 }
 
 /// True if most of the time of requests passes before the first byte of their responses.

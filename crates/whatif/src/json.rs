@@ -3,6 +3,7 @@
 use crate::answer::{Figures, Range, Time};
 use crate::explored::{Beside, Estimate, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
+use crate::warmth::Warmth;
 use serde_json::{Map, Value, json};
 
 /// JSON of findings. Times are in milliseconds, intervals hold 90 %: `[low, middle, high]`.
@@ -10,7 +11,8 @@ pub fn json(found: &Findings) -> Value {
     let doubt = |of: &crate::Doubt| json!({ "kind": of.kind, "text": of.text, "help": of.help });
     let logged = found.model.as_ref().map(|model| {
         let [p50, p90, p99] = model.measured.times_ns.map(ms);
-        let shares = named(&found.names, &model.measured.shares.iter().map(|share| json!(share)).collect::<Vec<_>>());
+        let shares = found.names.iter().zip(&model.measured.shares);
+        let shares: Map<String, Value> = shares.map(|(name, share)| (name.clone(), json!(share))).collect();
         json!({ "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "shares": shares })
     });
     let validation = found.model.as_ref().map(|model| {
@@ -28,10 +30,19 @@ pub fn json(found: &Findings) -> Value {
         let mut value =
             json!({ "question": answer.label, "bound": answer.is_bound, "refused": answer.figures.as_ref().err() });
         if let (Ok(figures), Some(object)) = (&answer.figures, value.as_object_mut()) {
-            object.extend(of_figures(figures, &found.names));
+            object.extend(of_figures(figures));
         }
         value
     });
+    let warm_up = found.warm_up.as_ref().map(|seen| {
+        let step = |(until, factor): &(u64, f64)| json!([*until as f64 / 1e9, factor]);
+        let one = |of: &Warmth| {
+            let steps = of.cold.iter().map(step).collect::<Vec<_>>();
+            json!({ "endpoint": of.name, "joined_s": of.joined.at as f64 / 1e9, "work_until_s": steps })
+        };
+        json!({ "seen": seen.iter().map(one).collect::<Vec<_>>() })
+    });
+    let plane = found.plane.map(|of| json!({ "name": of.name, "processor_us": of.apart_ns as f64 / 1e3 }));
     let verdict = found.verdict.as_ref().map(|of| json!({ "best": of.best, "alike": of.alike, "text": of.text }));
     json!({
         "pool": found.pool,
@@ -43,6 +54,8 @@ pub fn json(found: &Findings) -> Value {
         "validation": validation,
         "explored": found.explored.as_ref().map(explored),
         "answers": answers.collect::<Vec<_>>(),
+        "plane": plane,
+        "warm_up": warm_up,
         "verdict": verdict,
     })
 }
@@ -72,21 +85,16 @@ fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-fn of_figures(figures: &Figures, names: &[String]) -> Map<String, Value> {
+fn of_figures(figures: &Figures) -> Map<String, Value> {
     let time = |of: Time| json!({ "value": ms(of.value), "change": [ms(of.change.low), ms(of.change.middle), ms(of.change.high)] });
     let range = |of: &Range| json!([of.low, of.middle, of.high]);
     let mut all = Map::new();
     for (name, of) in ["p50_ms", "p90_ms", "p99_ms"].into_iter().zip(figures.times) {
         all.insert(name.to_string(), time(of));
     }
-    all.insert("shares".to_string(), named(names, &figures.shares.iter().map(range).collect::<Vec<_>>()));
+    let shares = figures.shares.iter().map(|(name, share)| (name.clone(), range(share)));
+    all.insert("shares".to_string(), Value::Object(shares.collect()));
     all.insert("failed".to_string(), range(&figures.failed));
     all.insert("extrapolated".to_string(), json!(figures.extrapolated));
     all
-}
-
-/// Values by the name of their endpoint; added endpoints have numbers.
-fn named(names: &[String], values: &[Value]) -> Value {
-    let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("added {}", at - names.len()));
-    Value::Object(values.iter().enumerate().map(|(at, value)| (name(at), value.clone())).collect())
 }

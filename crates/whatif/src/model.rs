@@ -109,7 +109,8 @@ pub fn model(traffic: &Traffic, policies: &[Candidate], seed: u64) -> Result<Mod
     let (train, test) = (trace.part(0.0, FITTED), trace.part(FITTED, 1.0));
     let (measured, retries) = (Measured::of(&test), retries(traffic));
     let mut tried: Vec<(usize, Likely, Vec<Compared>, f64)> = Vec::new();
-    for clients in Clients::possible(trace) {
+    let clients = if Clients::are_thinking(trace) { vec![Clients::Thinking] } else { Clients::possible(trace) };
+    for clients in clients {
         for set in &coherent {
             let trained: Option<Vec<Way>> = set.iter().enumerate().map(|(at, way)| way.refit(&train, at)).collect();
             let Some(trained) = trained else { continue };

@@ -1,6 +1,7 @@
 //! Questions: other policies, and other conditions.
 
 use crate::policy::Candidate;
+use evenkeel_balance::slow_start;
 use evenkeel_sim::planes::PlaneCost;
 use evenkeel_sim::replay::Bound;
 
@@ -25,6 +26,16 @@ pub struct Conditions {
     pub hedge: Option<f64>,
     /// Plane that balances; `None` for the same as in the log.
     pub plane: Option<&'static PlaneCost>,
+    /// Join of the added endpoints while the others serve; `None` if they are there from the start.
+    pub join: Option<Join>,
+}
+
+/// Join of added endpoints. Figures are of the time of the ramp, whether or not there is one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Join {
+    pub ramp: slow_start::Settings,
+    /// True with slow start, false with the whole weight at once.
+    pub is_slow: bool,
 }
 
 impl Default for Conditions {
@@ -39,6 +50,7 @@ impl Default for Conditions {
             queue: None,
             hedge: None,
             plane: None,
+            join: None,
         }
     }
 }
@@ -46,12 +58,21 @@ impl Default for Conditions {
 impl Conditions {
     /// True if nothing differs from the log.
     pub fn are_those_of_the_log(&self) -> bool {
-        let Conditions { load, balancers, added, removed, slowed, retries, queue, hedge, plane } = self;
+        let Conditions { load, balancers, added, removed, slowed, retries, queue, hedge, plane, join } = self;
         (*load, *balancers, *added) == (1.0, 1, 0)
             && removed.is_empty()
             && slowed.is_empty()
             && (retries, queue, hedge) == (&None, &None, &None)
             && plane.is_none()
+            && join.is_none()
+    }
+}
+
+impl Conditions {
+    /// Names of the endpoints under the conditions: those of the log without the removed, then the added.
+    pub fn names(&self, of_log: &[String]) -> Vec<String> {
+        let left = of_log.iter().enumerate().filter(|(at, _)| !self.removed.contains(at));
+        left.map(|(_, name)| name.clone()).chain((0..self.added).map(|number| format!("added {number}"))).collect()
     }
 }
 
@@ -66,8 +87,19 @@ pub struct Question {
 }
 
 impl Question {
-    /// Reason why the plane of the question cannot do it.
+    /// Reason why the policy or the plane of the question cannot do it.
     pub fn refusal(&self) -> Option<String> {
+        let algorithm = self.policy.algorithm;
+        if self.conditions.join.is_some_and(|join| join.is_slow) {
+            let why = match () {
+                () if algorithm.promises.affinity => Some("each step of slow start would move keys"),
+                () if !algorithm.follows_weights() => Some("it does not look at weights, so slow start does nothing"),
+                () => None,
+            };
+            if let Some(why) = why {
+                return Some(why.to_string());
+            }
+        }
         let plane = self.conditions.plane.filter(|_| self.bound.is_none())?;
         let why = match () {
             () if plane.sees_requests() => None,

@@ -5,6 +5,7 @@ use crate::answer::{Answer, Figures};
 use crate::explored::{Beside, Explored, PICKS_MIN, Shares};
 use crate::findings::Findings;
 use crate::model::Model;
+use crate::text::{costs, warm_up};
 use evenkeel_draw::axis::Axis;
 use evenkeel_draw::chart::{Chart, Line, Size};
 use evenkeel_draw::intervals::{Row, intervals};
@@ -32,6 +33,8 @@ pub fn page(found: &Findings) -> String {
             parts.push(html::heading(&format!("Changes from {}", model.policy.label)));
             parts.push(changes(&found.answers));
             parts.push(html::table(&figures(found)));
+            parts.extend(warm_up(found).map(|text| html::paragraph(&format!("{text}."))));
+            parts.extend(found.plane.map(|plane| html::paragraph(&format!("{}.", costs(plane)))));
         }
         if let Some(of) = &found.explored {
             parts.push(html::heading("Explored picks"));
@@ -144,6 +147,7 @@ fn endpoints(model: &Model, names: &[String]) -> Vec<Vec<String>> {
     let clients = model.systems.iter().map(|system| match system.clients {
         Clients::Open => "as they came".to_string(),
         Clients::Closed(users) => format!("{users} users, each with a request at a time"),
+        Clients::Thinking => "those of the log, each with a request at a time and its think times".to_string(),
     });
     rows.push(std::iter::once("clients".to_string()).chain(clients).collect());
     rows

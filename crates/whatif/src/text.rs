@@ -2,6 +2,7 @@
 
 use crate::explored::{PICKS_MIN, Shares};
 use crate::findings::Findings;
+use crate::warmth::Warmth;
 use evenkeel_sim::planes::{self, PlaneCost};
 use std::fmt::Write;
 
@@ -50,6 +51,9 @@ pub fn text(found: &Findings) -> String {
         let _ = writeln!(out, "\n{}", costs(plane));
     }
     out.push_str(&explored(found));
+    if let Some(text) = warm_up(found) {
+        let _ = writeln!(out, "\n{text}");
+    }
     if let Some(verdict) = &found.verdict {
         let _ = writeln!(out, "\nVerdict: {}", verdict.text);
     }
@@ -57,13 +61,24 @@ pub fn text(found: &Findings) -> String {
 }
 
 /// Measured processor times of a plane and a proxy.
-fn costs(plane: &PlaneCost) -> String {
+pub(crate) fn costs(plane: &PlaneCost) -> String {
     let us = |plane: &PlaneCost| plane.apart_ns as f64 / 1e3;
     let own = format!("plane {}: {} us of processor time a request and connection, as measured", plane.name, us(plane));
     match planes::find("http").filter(|http| http.name != plane.name) {
         Some(http) => format!("{own}; {}: {} us", http.name, us(http)),
         None => own,
     }
+}
+
+/// Observed or assumed warm-up of added endpoints, without a full stop; `None` if it does not matter.
+pub(crate) fn warm_up(found: &Findings) -> Option<String> {
+    let seen: Vec<String> = found.warm_up.as_ref()?.iter().map(Warmth::text).collect();
+    Some(match &seen[..] {
+        [] => "no endpoint joins in the log, so added endpoints are assumed to be warm at once: slow start can gain nothing then, and \
+               figures show what it costs"
+            .to_string(),
+        seen => format!("{}; added endpoints do as the last of them", seen.join("; ")),
+    })
 }
 
 /// Lines about the explored requests; empty if the log has none.

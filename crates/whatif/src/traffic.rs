@@ -59,7 +59,7 @@ impl Traffic {
         let mut member = vec![None; used.len()];
         order.iter().zip(index).for_each(|(&at, index)| member[at] = Some(index));
         let unit_ns = record.units_ns[0].max(record.units_ns[1]).max(1);
-        let seen = seen(&rows, &member, workers, unit_ns);
+        let seen = seen(&rows, &member, workers, record.units_ns.map(|unit| unit.max(1)));
         let trace = Trace::of(&seen, specs, workers, unit_ns.into());
         Ok(Traffic { pool: record.pools[pool].clone(), names, rows, trace, answers_probes: false, unit_ns })
     }
@@ -110,16 +110,17 @@ impl Limit for EndpointSpec {
     }
 }
 
-/// The latest tries in order of their starts. Times are spread over their unit, as a log rounds them.
-fn seen(rows: &[Row], member: &[Option<usize>], workers: u32, unit_ns: u32) -> Vec<Seen> {
+/// The latest tries in order of their starts. Times are spread over their units, of starts and of durations, as a log
+/// rounds them.
+fn seen(rows: &[Row], member: &[Option<usize>], workers: u32, units_ns: [u32; 2]) -> Vec<Seen> {
     let mut seen = Vec::with_capacity(rows.len());
     for (number, row) in (0u64..).zip(rows) {
         let luck = mix(number ^ 0x5eed);
         let worker = if workers < 2 { 0 } else { (luck % u64::from(workers)) as u32 };
         // Both ends of a span were rounded down.
         let part = |luck: u64| (luck >> 11) as f64 / (1u64 << 53) as f64;
-        let at = (part(mix(luck)) * f64::from(unit_ns - 1)) as u64;
-        let off = ((part(mix(luck ^ 2)) - part(mix(luck ^ 3))) * f64::from(unit_ns - 1)) as i64;
+        let at = (part(mix(luck)) * f64::from(units_ns[0] - 1)) as u64;
+        let off = ((part(mix(luck ^ 2)) - part(mix(luck ^ 3))) * f64::from(units_ns[1] - 1)) as i64;
         for (try_, tried) in row.tries().enumerate() {
             let held_ns = tried.held.saturating_add_signed(off).max(1);
             seen.push(Seen {
@@ -138,7 +139,76 @@ fn seen(rows: &[Row], member: &[Option<usize>], workers: u32, unit_ns: u32) -> V
             });
         }
     }
+    in_order_of_ends(&mut seen, units_ns[0]);
     seen.sort_by_key(|one| one.at);
     seen.drain(..seen.len().saturating_sub(TRIES_MAX));
     seen
+}
+
+/// Orders tries of an endpoint that start in the same unit of time by their ends: an endpoint that serves in order of arrival
+/// ends them in that order, and for others the order within a unit hardly matters.
+fn in_order_of_ends(seen: &mut [Seen], unit_ns: u32) {
+    if unit_ns < 2 {
+        return;
+    }
+    let units: Vec<(Option<usize>, u64)> = seen.iter().map(|one| (one.endpoint, one.at / u64::from(unit_ns))).collect();
+    let mut order: Vec<usize> = (0..seen.len()).collect();
+    order.sort_by_key(|&at| (units[at], seen[at].at + seen[at].held_ns));
+    for same in order.chunk_by(|&a, &b| units[a] == units[b]) {
+        let mut starts: Vec<u64> = same.iter().map(|&at| seen[at].at).collect();
+        starts.sort_unstable();
+        for (&at, start) in same.iter().zip(starts) {
+            // The end stays.
+            let end = seen[at].at + seen[at].held_ns;
+            let moved = start.abs_diff(seen[at].at);
+            seen[at].latency_ns = match start > seen[at].at {
+                true => seen[at].latency_ns.saturating_sub(moved).max(1),
+                false => seen[at].latency_ns + moved,
+            };
+            (seen[at].at, seen[at].held_ns) = (start, end.saturating_sub(start).max(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Tried;
+
+    fn row(began: u64, held: u64) -> Row {
+        let first = Tried { endpoint: 0, began, held, failed: false };
+        Row {
+            pool: 0,
+            file: 0,
+            line: 1,
+            arrived: began,
+            ended: began + held,
+            first,
+            more: Vec::new(),
+            client: None,
+            drawn_from: 0,
+            counted: None,
+        }
+    }
+
+    #[test]
+    fn tries_of_the_same_millisecond_end_in_the_order_of_their_starts() {
+        const MS: u64 = 1_000_000;
+        // Pairs of requests to an endpoint with a core: the second of each waits for the first.
+        let pair = |number: u64| [row(100 * MS * number, 40 * MS), row(100 * MS * number, 10 * MS)];
+        let rows: Vec<Row> = (0..200).flat_map(pair).collect();
+        let seen = seen(&rows, &[Some(0)], 1, [MS as u32, 1_000]);
+        for pair in seen.chunks(2) {
+            let [first, second] = [0, 1].map(|at| pair[at].at + pair[at].held_ns);
+            assert!(pair[0].at <= pair[1].at && first < second, "{pair:?}");
+            assert_eq!(pair[0].at / MS, pair[1].at / MS);
+        }
+    }
+
+    #[test]
+    fn durations_are_as_fine_as_their_own_unit() {
+        let seen = seen(&[row(5_000_000, 7_000_000)], &[Some(0)], 1, [1_000_000, 1_000]);
+        assert!(seen[0].held_ns.abs_diff(7_000_000) <= 1_000, "{:?}", seen[0]);
+        assert!((5_000_000..6_000_000).contains(&seen[0].at));
+    }
 }

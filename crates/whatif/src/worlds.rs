@@ -7,7 +7,8 @@ use crate::traffic::Traffic;
 use evenkeel_balance::{EndpointSpec, Rng, hedge};
 use evenkeel_sim::replay::fit::order;
 use evenkeel_sim::replay::ranks::ranks;
-use evenkeel_sim::replay::{Clients, Course, Hedging, Played, System, Trace, Way, play};
+use evenkeel_sim::replay::{Clients, Course, Hedging, Joining, Played, System, Trace, Way, play};
+use std::collections::BTreeMap;
 
 /// Blocks of consecutive arrivals that are drawn anew.
 const BLOCKS: usize = 24;
@@ -28,6 +29,8 @@ pub struct World {
     /// True if a request takes its work along to another endpoint. A log has each request once, so that half of the worlds
     /// of each system are so.
     is_of_demand: bool,
+    /// Warm-up of an endpoint that joins, see [`Joining::cold`].
+    pub cold: Vec<(u64, f64)>,
     seed: u64,
 }
 
@@ -52,7 +55,8 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
     // Ranks belong to the part of the log that is used, under models that are fitted to it.
     let of_ranks = || ways.iter().enumerate().map(|(at, way)| way.refit(trace, at)).collect::<Option<Vec<Way>>>();
     let ranked = model.has_memory.then(of_ranks).flatten().map(|fitted| ranks(trace, &fitted, seed));
-    let (trace, ranks) = blocks(trace, ranked.as_deref(), &mut rng);
+    let drawn = if *clients == Clients::Thinking { of_clients } else { blocks };
+    let (trace, ranks) = drawn(trace, ranked.as_deref(), &mut rng);
     let ways = match ranks {
         // The blocks bring other work already.
         Some(_) => ways.clone(),
@@ -67,6 +71,7 @@ fn world(model: &Model, trace: &Trace, retries: u32, number: usize, seed: u64) -
         retries,
         answers_probes: false,
         is_of_demand,
+        cold: Vec::new(),
         seed: rng.next_u64(),
     }
 }
@@ -102,6 +107,27 @@ fn blocks(trace: &Trace, ranks: Option<&[f32]>, rng: &mut Rng) -> (Trace, Option
     (Trace { arrivals, members: trace.members.clone(), span_ns, ..*trace }, moved)
 }
 
+/// Trace of clients, drawn with repetition, each with all its requests; the ranks follow their requests.
+fn of_clients(trace: &Trace, ranks: Option<&[f32]>, rng: &mut Rng) -> (Trace, Option<Vec<f32>>) {
+    let mut by_client: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (index, arrival) in trace.arrivals.iter().enumerate() {
+        by_client.entry(arrival.key.unwrap_or_default()).or_default().push(index);
+    }
+    let clients: Vec<Vec<usize>> = by_client.into_values().collect();
+    let draw = |number: usize| (number as u64, &clients[rng.below_u64(clients.len() as u64) as usize]);
+    let drawn: Vec<(u64, &Vec<usize>)> = (0..clients.len()).map(draw).collect();
+    let of_client =
+        |(key, indices): (u64, &Vec<usize>)| indices.iter().map(move |index| (*index, key)).collect::<Vec<_>>();
+    let mut all: Vec<(usize, u64)> = drawn.into_iter().flat_map(of_client).collect();
+    all.sort_unstable();
+    let arrival =
+        |(index, key): &(usize, u64)| evenkeel_sim::replay::Arrival { key: Some(*key), ..trace.arrivals[*index] };
+    let arrivals: Vec<_> = all.iter().map(arrival).collect();
+    let moved = ranks.map(|ranks| all.iter().map(|(index, _)| ranks[*index]).collect());
+    let span_ns = arrivals.last().map_or(0, |last| last.at);
+    (Trace { arrivals, members: trace.members.clone(), span_ns, ..*trace }, moved)
+}
+
 impl World {
     /// Answers a question in the world.
     pub fn play(&self, question: &Question) -> Played {
@@ -113,7 +139,7 @@ impl World {
             ways: ways.iter().collect(),
             clients: match self.clients {
                 Clients::Closed(users) => Clients::Closed((f64::from(users) * conditions.load).round().max(1.0) as u32),
-                Clients::Open => Clients::Open,
+                other => other,
             },
             answers_probes: self.answers_probes,
             ranks: self.ranks.as_deref(),
@@ -129,6 +155,12 @@ impl World {
                 hedging: conditions.hedge.map(|percentile| Hedging {
                     settings: hedge::Settings { percentile, ..hedge::Settings::default() },
                     is_of_demand: self.is_of_demand,
+                }),
+                joining: conditions.join.map(|join| Joining {
+                    members: conditions.added as usize,
+                    slow_start: join.is_slow.then_some(join.ramp),
+                    window_ns: join.ramp.window_ns,
+                    cold: &self.cold,
                 }),
                 ..Course::new(policy.algorithm, &policy.params, self.seed)
             },

@@ -10,6 +10,7 @@ use evenkeel_sim::{Policy, planes, simulate};
 use evenkeel_whatif::answer::{Answer, Time};
 use evenkeel_whatif::policy::Candidate;
 use evenkeel_whatif::question::Conditions;
+use evenkeel_whatif::{json, report, text};
 
 const PARTS: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -67,6 +68,36 @@ fn a_plane_refuses_what_it_cannot_keep() {
     let why = |label: &str| answers.iter().find(|answer| answer.label == label).and_then(|a| a.figures.clone().err());
     assert!(why("leastconn").is_some_and(|why| why.contains("cannot compare open connections")));
     assert_eq!(why("round_robin"), None);
+}
+
+#[test]
+fn all_outputs_state_the_processor_time_of_a_plane() {
+    let lines = lines(&scenario(12_000), "round_robin").into_iter().map(|(_, line)| line);
+    let conditions = Conditions { plane: planes::find("ebpf"), ..Conditions::default() };
+    let found = found_under(lines, Candidate::of(&policy("round_robin")), &conditions);
+    for said in [text::text(&found), report::page(&found)] {
+        assert!(said.contains("plane ebpf: ") && said.contains(" us of processor time"), "{said}");
+    }
+    assert!(json::json(&found)["plane"]["processor_us"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn shares_have_the_names_of_the_endpoints_that_are_left() {
+    let conditions = Conditions { removed: vec![1], added: 1, ..Conditions::default() };
+    let answers = answers(&scenario(12_000), &conditions);
+    let answer = answers.iter().find(|answer| answer.label == "round_robin").expect("it was asked about");
+    let shares = &answer.figures.as_ref().expect("an answer").shares;
+    let names: Vec<&str> = shares.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["10.0.0.0:80", "10.0.0.2:80", "10.0.0.3:80", "added 0"]);
+    assert!(shares.iter().all(|(_, share)| (share.middle - 0.25).abs() < 0.01), "{shares:?}");
+}
+
+#[test]
+fn an_added_endpoint_has_seen_as_much_as_the_others() {
+    let answers = answers(&scenario(12_000), &Conditions { added: 1, ..Conditions::default() });
+    let answer = answers.iter().find(|answer| answer.label == "round_robin").expect("it was asked about");
+    let extrapolated = answer.figures.as_ref().expect("an answer").extrapolated;
+    assert!(extrapolated < 0.01, "with more endpoints each has less: {extrapolated}");
 }
 
 /// Requests to two endpoints that share nothing, whose work is exponential with a mean of 10 ms.

@@ -1,8 +1,10 @@
 //! Answers to logs of simulated systems, whose truth is run, and refusals of logs that were spoilt.
 
+mod closed;
 mod conditions;
 mod explored;
 mod shadow;
+mod warmth;
 
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
@@ -107,6 +109,26 @@ fn the_change_is_the_true_change_and_the_best_is_recommended() {
         assert!((time.change.low..=time.change.high).contains(&truth), "{part}: {:?} has not {truth}", time.change);
         assert!(time.change.high < 0.0, "{part}: {:?}", time.change);
     }
+}
+
+/// Line whose time is in whole milliseconds.
+fn in_milliseconds(line: &str) -> String {
+    let end = line.find("Z\"").expect("a time");
+    format!("{}{}", &line[..end - 3], &line[end..])
+}
+
+#[test]
+fn endpoints_that_serve_a_request_at_a_time_are_known_by_a_clock_of_milliseconds() {
+    // Two endpoints with a core, at 70 % of what they can do: every tenth request starts in the same millisecond as another.
+    let mut scenario = scenario(12_000);
+    scenario.services[0].servers.truncate(2);
+    scenario.services[0].work = evenkeel_sim::work::Work::Exponential { mean_ns: 4e6 };
+    scenario.load = evenkeel_sim::scenario::Load::Poisson { per_second: 350.0 };
+    let lines = lines(&scenario, "random").into_iter().map(|(_, line)| in_milliseconds(&line));
+    let found = findings(lines, Some("random"));
+    assert_eq!(kinds(&found), Vec::<&str>::new(), "{:?}", found.doubts);
+    let best = found.model.expect("a model").systems.swap_remove(0);
+    assert!(best.ways.iter().all(|way| way.serving == evenkeel_sim::scenario::Serving::Fifo { cores: 1 }), "{best:?}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn both(scenario: &Scenario, name: &str, claimed: &str, keep: impl Fn(usize) -> 
 fn compare(pair: &str, shadow: &Shadow, answer: &Figures) -> usize {
     let mut compared = 0;
     for (share, range) in shadow.figures.shares.iter().flatten().zip(&answer.shares) {
-        let (low, high) = (range.low - SHARE_WITHIN, range.high + SHARE_WITHIN);
+        let (low, high) = (range.1.low - SHARE_WITHIN, range.1.high + SHARE_WITHIN);
         assert!((low..=high).contains(share), "{pair}: a share of {share:.3}, and {range:.3?}");
         compared += 1;
     }

@@ -212,6 +212,15 @@ pub struct Algorithm {
     pub new: MakePicker,
 }
 
+impl Algorithm {
+    /// True if an endpoint gets more with a higher weight. Others follow a fixed order: they promise no shares, and learn
+    /// nothing about endpoints.
+    pub fn follows_weights(&self) -> bool {
+        let Promises { shares_when_idle, shares_when_busy, shares_whatever_the_load, .. } = self.promises;
+        shares_when_idle || shares_when_busy || shares_whatever_the_load || self.needs.latency || self.needs.probes
+    }
+}
+
 impl fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)

@@ -165,6 +165,11 @@ pub struct Whatif {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub add: u32,
 
+    /// Try them with the added endpoints joining while the others serve, with slow start of this time and without; answers are of
+    /// that time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub slow_start: Option<Duration>,
+
     /// Try them without this endpoint; may be repeated
     #[arg(long, value_name = "ENDPOINT")]
     pub remove: Vec<String>,

@@ -4,17 +4,19 @@ use crate::arguments::Whatif;
 use crate::commands::check;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
+use evenkeel_balance::slow_start;
 use evenkeel_config::plan::{Plan, Pool, Probe, Workers};
 use evenkeel_config::{render_text, tables};
 use evenkeel_logs::Logs;
 use evenkeel_logs::read::Source;
 use evenkeel_whatif::policy::Candidate;
-use evenkeel_whatif::question::Conditions;
+use evenkeel_whatif::question::{Conditions, Join};
 use evenkeel_whatif::record::{self, Record};
 use evenkeel_whatif::traffic::{Member, Traffic};
 use evenkeel_whatif::{Asked, find, json, report, text};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 /// Runs `evenkeel whatif`.
 pub fn whatif(arguments: &Whatif) -> Result<(), Failure> {
@@ -176,6 +178,16 @@ fn conditions(arguments: &Whatif, traffic: &Traffic) -> Result<Conditions, Strin
     if removed.len() >= traffic.names.len() + arguments.add as usize {
         return Err("--remove leaves no endpoint".to_string());
     }
+    if arguments.slow_start.is_some() && arguments.add == 0 {
+        return Err("--slow-start is about endpoints that join: say how many with --add".to_string());
+    }
+    let ramp = |window: Duration| slow_start::Settings {
+        window_ns: window.as_nanos() as u64,
+        // Defaults of the configuration.
+        aggression: 1.0,
+        min_weight: 0.1,
+    };
+    let join = arguments.slow_start.map(|window| Join { ramp: ramp(window), is_slow: true });
     Ok(Conditions {
         load: arguments.load,
         balancers: arguments.balancers,
@@ -186,5 +198,6 @@ fn conditions(arguments: &Whatif, traffic: &Traffic) -> Result<Conditions, Strin
         queue: arguments.queue,
         hedge: arguments.hedge,
         plane: arguments.plane,
+        join,
     })
 }

@@ -12,16 +12,18 @@ use evenkeel_runtime::Runtime;
 /// providers that this machine cannot apply: pieces that an error names, else pieces that a search finds. `in_use` gets
 /// the addresses of listeners that are omitted because another process has them.
 pub async fn change(
-    outcome: Outcome,
+    mut outcome: Outcome,
     providers: &mut Providers,
     runtime: &mut Runtime,
     discovery: &Discovery,
     in_use: &mut InUse,
 ) -> (Report, Option<Merged>) {
-    let Some(base) = &outcome.plan else {
+    let before = runtime.plan();
+    let Some(base) = &mut outcome.plan else {
         return (reload::change(outcome, runtime, discovery).await, None);
     };
-    let before = runtime.plan();
+    base.share(&before);
+    let base = &*base;
     let (mut unwanted, mut taken) = (Unwanted::new(), InUse::default());
     let mut search: Option<Search> = None;
     // Report of the change with all pieces, if no error attributes its failure to some.

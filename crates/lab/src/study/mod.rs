@@ -1,6 +1,7 @@
 //! Common parts of experiments: options, interleaved rounds, verdicts on claims, and reports as text, JSON and HTML.
 
-// Order: grid, options, page, comparison, claim, perf, plot, prediction, topology, figures & rounds, meter
+// Order: cases, grid, options, page, comparison, claim, perf, plot, prediction, topology, figures & rounds, meter
+mod cases;
 mod claim;
 pub mod comparison;
 pub mod figures;
@@ -14,6 +15,7 @@ pub mod prediction;
 mod rounds;
 pub mod topology;
 
+pub use cases::Cases;
 pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;
 pub use meter::{Meter, Used, busy};

@@ -8,7 +8,7 @@ use crate::peer::connection_states::ConnectionStates;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::task::Poll;
 
@@ -38,8 +38,9 @@ impl<'c> Client<'c> {
     /// Reads more bytes behind `partial`. Returns the number of new bytes, 0 at the end, and the buffer with all of
     /// them. `None` if the connection failed, or if this side is ending and nothing of a request has arrived; bytes
     /// that are already there are still read, as the client sent them before it could know.
-    pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
-        poll_fn(|cx| {
+    pub fn read_after(&self, transport: &Transport, partial: &[u8]) -> impl Future<Output = Option<(usize, Buf)>> {
+        // Most connections wait here most of the time: an `async fn` would hold the arguments twice.
+        poll_fn(move |cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
             let room = || {
                 let mut buf = Buf::holding(partial);
@@ -54,7 +55,6 @@ impl<'c> Client<'c> {
             }
             transport.poll_read_into(cx, room).map(Result::ok)
         })
-        .await
     }
 
     /// Closes the connection so that the last response arrives; see [`linger`].

@@ -43,8 +43,8 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
             until_cut(listener, pin!(tcp::serve(&mut client, &transport, &timer, place))).await;
         });
     } else {
+        let mut open = Open::new(core, listener);
         event_loop::spawn_made(|| async move {
-            let mut open = Open::new(core, listener);
             let down = H1::new(transport(), &open.core);
             let Open { core, listener, place, states } = &mut open;
             let mut client = Client::new(core, listener, &down.transport, addr, states);
@@ -67,49 +67,68 @@ enum Ended {
     Http2(Buf),
 }
 
-async fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> Option<F::Output> {
-    poll_fn(|cx| if listener.cut.get() { Poll::Ready(None) } else { served.as_mut().poll(cx).map(Some) }).await
+fn until_cut<F: Future>(listener: &Listener, mut served: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
+    poll_fn(move |cx| if listener.cut.get() { Poll::Ready(None) } else { served.as_mut().poll(cx).map(Some) })
 }
 
 async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenConnection>) -> Ended {
     let Ok(mut held) = admit(client, &down.transport, &down.timer, place).await else { return Ended::Closed };
-    if let Some(tls) = down.transport.as_tls() {
-        // Boxed: the handshake is over before the first request, whose future need not hold it.
-        match Box::pin(secure(client, tls, &down.timer, held.take())).await {
-            Ok(info) if info.is_h2() => return Ended::Http2(Buf::none()),
-            // ACME `tls-alpn-01`: the authority has seen the certificate, and sends no request (RFC 8737 section 3).
-            Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => {
-                client.linger(&down.transport, &down.timer, Patience::FAULT).await;
-                return Ended::Closed;
-            }
-            Ok(_) => {}
-            Err(error) => {
-                if error.cause == Cause::PlainHttp {
-                    Box::pin(down.expected_tls(client)).await;
-                }
-                if error.is_told() {
-                    client.linger(&down.transport, &down.timer, Patience::FAULT).await;
-                }
-                return Ended::Closed;
-            }
-        }
+    // Boxed here and below: most connections are idle most of the time, and need none of this memory then.
+    if down.transport.as_tls().is_some()
+        && let Err(ended) = Box::pin(secured(client, down, held.take())).await
+    {
+        return ended;
     }
-    let listener = client.listener;
     let mut served = 0u64;
     loop {
         let next = down.next_head(client, &mut held, served == 0).await;
         served += 1;
-        // Boxed: most connections are idle most of the time, and need none of this memory then.
+        match turn(client, down, next, served).await {
+            Ok(rest) => held = rest,
+            Err(ended) => return ended,
+        }
+    }
+}
+
+/// Makes the handshake of TLS. `held`: bytes of it that came with the PROXY protocol header. `Err` if no request follows.
+async fn secured(client: &mut Client<'_>, down: &H1, held: Option<Buf>) -> Result<(), Ended> {
+    let Some(tls) = down.transport.as_tls() else { return Ok(()) };
+    let is_told = match secure(client, tls, &down.timer, held).await {
+        Ok(info) if info.is_h2() => return Err(Ended::Http2(Buf::none())),
+        // ACME `tls-alpn-01`: the authority has seen the certificate, and sends no request (RFC 8737 section 3).
+        Ok(info) if info.alpn.as_deref() == Some(PROTOCOL) => true,
+        Ok(_) => return Ok(()),
+        Err(error) => {
+            if error.cause == Cause::PlainHttp {
+                down.expected_tls(client).await;
+            }
+            error.is_told()
+        }
+    };
+    if is_told {
+        client.linger(&down.transport, &down.timer, Patience::FAULT).await;
+    }
+    Err(Ended::Closed)
+}
+
+/// Serves the `served`th request. Returns bytes of the next, or how the connection ends.
+fn turn(
+    client: &mut Client<'_>,
+    down: &H1,
+    next: Next,
+    served: u64,
+) -> impl Future<Output = Result<Option<Buf>, Ended>> {
+    reused(move || async move {
         let after = match next {
             Next::Head(mut buf) => {
-                let rules = listener.rules();
+                let rules = client.listener.rules();
                 if rules.plan.h2c && served == 1 && h2::is_preface(buf.filled()) {
-                    return Ended::Http2(buf);
+                    return Err(Ended::Http2(buf));
                 }
                 let last = rules.is_last(served);
-                reused(|| down.serve(client, &rules, &mut buf, last)).await
+                down.serve(client, &rules, &mut buf, last).await
             }
-            Next::End => return Ended::Closed,
+            Next::End => return Err(Ended::Closed),
             Next::Late => Box::pin(down.give_up(client)).await,
         };
         let after = match after {
@@ -118,17 +137,16 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             after => after,
         };
         match after {
-            After::Next(rest) => held = rest,
+            After::Next(rest) => return Ok(rest),
             After::Close => {
                 if down.transport.resets_on_close() {
                     Box::pin(delivered(&down.transport)).await;
                 }
-                return Ended::Closed;
             }
             After::Linger | After::Discard(_) => {
-                client.linger(&down.transport, &down.timer, Patience::UPLOAD).await;
-                return Ended::Closed;
+                Box::pin(client.linger(&down.transport, &down.timer, Patience::UPLOAD)).await;
             }
         }
-    }
+        Err(Ended::Closed)
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::jobs::{Answer, Job};
 use crate::run::Failure;
+use std::collections::BTreeMap;
 
 /// Stands for no request of the log.
 const NONE: u32 = u32::MAX;
@@ -13,6 +14,8 @@ pub struct Logged {
     pub arrived_ns: u64,
     /// Time of the response at the balancer; `None` if the run ended before.
     pub ended_ns: Option<u64>,
+    /// User who sent it, of a closed loop; 0 for other loads, and for requests of servers.
+    pub user: u32,
     /// Balancer, and its worker.
     pub balancer: u32,
     pub worker: u32,
@@ -57,11 +60,52 @@ pub(super) struct Log {
     pub requests: Vec<Logged>,
     /// Index in `requests`, by job; [`NONE`] for jobs that are not logged.
     of_job: Vec<u32>,
+    users: Users,
+}
+
+/// Users of a closed loop. The engine does not tell them apart, as they are alike.
+#[derive(Default)]
+struct Users {
+    /// Users with a request in progress, by the seed of the request.
+    waiting: BTreeMap<u64, u32>,
+    /// Users who think, by the time of their next request, and the order in which they began for equal times.
+    thinking: BTreeMap<(u64, u64), u32>,
+    begun: u64,
+    /// Users who have sent a request.
+    known: u32,
+}
+
+impl Users {
+    fn sends(&mut self, seed: u64, now: u64) {
+        let next = self.thinking.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= now);
+        let user = next.and_then(|key| self.thinking.remove(&key)).unwrap_or_else(|| {
+            self.known += 1;
+            self.known - 1
+        });
+        self.waiting.insert(seed, user);
+    }
+
+    fn thinks(&mut self, seed: u64, until: u64) {
+        if let Some(user) = self.waiting.remove(&seed) {
+            self.thinking.insert((until, self.begun), user);
+            self.begun += 1;
+        }
+    }
 }
 
 impl Log {
     pub fn new(service: u16) -> Log {
-        Log { service, requests: Vec::new(), of_job: Vec::new() }
+        Log { service, requests: Vec::new(), of_job: Vec::new(), users: Users::default() }
+    }
+
+    /// Logs that a user of a closed loop sends a request with this seed.
+    pub fn sends(&mut self, seed: u64, now: u64) {
+        self.users.sends(seed, now);
+    }
+
+    /// Logs that the user whose request had this seed thinks until then.
+    pub fn thinks(&mut self, seed: u64, until: u64) {
+        self.users.thinks(seed, until);
     }
 
     /// Logs the arrival of a job at its balancer, if it calls the logged service.
@@ -76,6 +120,7 @@ impl Log {
             self.requests.push(Logged {
                 arrived_ns: now,
                 ended_ns: None,
+                user: self.users.waiting.get(&job.seed).copied().unwrap_or(0),
                 balancer: job.dispatcher,
                 worker: job.worker,
                 work_ns: 0,

@@ -6,7 +6,7 @@ use super::server::NO_REQUEST;
 use super::world::World;
 use super::yardstick;
 use crate::run::Failure;
-use crate::scenario::{Balancing, Deployment, Reference};
+use crate::scenario::{Balancing, Deployment, Load, Reference};
 use evenkeel_balance::retry::{Decision, Failed};
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Instant, Outcome, Request};
@@ -44,6 +44,9 @@ impl World<'_> {
         self.made += 1;
         self.tally.began(self.now, measured);
         let job = self.jobs.add(CLIENT, 0, seed, self.now, measured);
+        if let (Some(log), Load::Closed { .. }) = (&mut self.log, &self.scenario.load) {
+            log.sends(seed, self.now);
+        }
         self.call(job);
     }
 
@@ -284,13 +287,16 @@ impl World<'_> {
     /// Ends a request at its caller: records it for a client, or continues the job that called.
     pub fn returned(&mut self, index: u32) {
         let job = self.jobs.get(index);
-        let (parent, began, measured, answer) = (job.parent, job.began, job.measured, job.answer);
+        let (parent, began, measured, answer, seed) = (job.parent, job.began, job.measured, job.answer, job.seed);
         self.jobs.free(index);
         if parent == CLIENT {
             let failure = if let Answer::Bad(failure) = answer { Some(failure) } else { None };
             self.tally.ended(began, self.now, measured, failure);
             if let Some(at) = self.arrivals.after_answer(self.now) {
                 self.calendar.at(at, Event::Arrive);
+                if let Some(log) = &mut self.log {
+                    log.thinks(seed, at);
+                }
             }
             return;
         }

@@ -103,6 +103,14 @@ pub fn ways(trace: &Trace, endpoint: usize, name: &str, requests_max: usize) -> 
 }
 
 impl Way {
+    /// Start and work under this model of each try of an endpoint, in order of start; failed tries and computed work that
+    /// is not positive are left out.
+    pub fn works(&self, trace: &Trace, endpoint: usize) -> Vec<(u64, f64)> {
+        let of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();
+        let work = Timeline::of(&of, self.delay_ns).work(self.serving);
+        of.iter().zip(work).filter(|(a, ns)| !a.failed && *ns > 0.0).map(|(a, ns)| (a.at, ns)).collect()
+    }
+
     /// Same model with the work of another part of the requests; `None` if it has too few or their work rules it out.
     pub fn refit(&self, trace: &Trace, endpoint: usize) -> Option<Way> {
         let of: Vec<&Arrival> = trace.arrivals.iter().filter(|a| a.endpoint == endpoint).collect();

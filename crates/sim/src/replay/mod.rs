@@ -17,6 +17,6 @@ pub use bounds::Bound;
 pub use clients::Clients;
 pub use drawn::Drawn;
 pub use fit::Way;
-pub use play::{Course, Hedging, System, play};
+pub use play::{Course, Hedging, Joining, System, play};
 pub use tally::{Figure, Played};
 pub use trace::{Arrival, Seen, Trace, quantile};

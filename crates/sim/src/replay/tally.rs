@@ -1,6 +1,7 @@
 //! Counts of a run, by parts of it, and the results.
 
 use super::drawn::Drawn;
+use super::trace::quantile;
 
 /// Figure of a run, with two standard errors, from the blocks of the run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,5 +83,39 @@ impl Tally {
         let value = values.iter().sum::<f64>() / BLOCKS as f64;
         let variance = values.iter().map(|x| (x - value).powi(2)).sum::<f64>() / (BLOCKS - 1) as f64;
         Figure { value, error: 2.0 * (variance / BLOCKS as f64).sqrt() }
+    }
+
+    /// Results of a run with so many members and requests.
+    pub fn played(mut self, members: usize, requests: usize, busiest: usize) -> Played {
+        let drawn = std::mem::take(&mut self.drawn);
+        let all: f64 = self.blocks.iter().map(Block::count).sum();
+        let [_, second, last] = self.thirds.map(|sum| sum as f64 / (requests / 3) as f64);
+        let mut latencies: Vec<u64> = self.blocks.iter().flat_map(|of| &of.latencies).copied().collect();
+        latencies.sort_unstable();
+        let at = |part: f64| {
+            latencies.get(((latencies.len() as f64 * part) as usize).min(latencies.len().saturating_sub(1)))
+        };
+        let at = |part: f64| at(part).map_or(0.0, |&ns| ns as f64);
+        let ended = latencies.len().max(1) as f64;
+        let ln_p99 = |of: &Block| quantile(of.latencies.clone(), 0.99).max(1.0).ln();
+        Played {
+            shares: (0..members).map(|at| self.figure(|of| of.picks[at] as f64 / of.count())).collect(),
+            met: self.figure(|of| of.met as f64 / of.count()),
+            least: self.figure(|of| of.least as f64 / of.count()),
+            in_turn: self.figure(|of| of.in_turn as f64 / of.count()),
+            beyond: self.beyond as f64 / all,
+            mean_ns: latencies.iter().sum::<u64>() as f64 / ended,
+            failed: self.failed as f64 / ended,
+            drawn,
+            median_ns: at(0.5),
+            p90_ns: at(0.9),
+            ln_p99: Figure { value: at(0.99).max(1.0).ln(), ..self.figure(ln_p99) },
+            full: self.full as f64 / (all + self.full as f64),
+            // If requests pile up linearly, the last third has 1.67 times as many as the second.
+            steady: last <= 1.4 * second + 2.0,
+            busiest,
+            picks: self.hash,
+            requests: all,
+        }
     }
 }

@@ -39,19 +39,17 @@ table! {
 /// Reports an algorithm that ignores the ramp.
 pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findings) {
     let Some(set) = pool.set("slow_start") else { return };
-    let (name, promises, needs) = (algorithm.name, algorithm.promises, algorithm.needs);
-    let shares = promises.shares_when_idle || promises.shares_when_busy || promises.shares_whatever_the_load;
+    let name = algorithm.name;
     let mut at_odds = |message: String, help: &str| {
         let balance = pool.span_of("balance");
         findings.add(Code::AtOdds, set.span, message).see("the algorithm is here", balance).help(help);
     };
-    if promises.affinity {
+    if algorithm.promises.affinity {
         at_odds(
             format!("\"{name}\" keeps keys where they are, but each step of \"slow_start\" moves some"),
             "leave one of the two out: with it, keys move many times instead of once when an endpoint comes back",
         );
-    } else if !shares && !needs.latency && !needs.probes {
-        // An algorithm that neither promises shares nor learns about endpoints follows a fixed order.
+    } else if !algorithm.follows_weights() {
         at_odds(
             format!("\"{name}\" does not look at weights, so \"slow_start\" does nothing"),
             "leave it out, or choose another algorithm, as \"leastconn\"",

@@ -1,5 +1,7 @@
 //! A case: a configuration, the endpoints behind it, and the requests of its clients.
 
+use crate::timed::Server;
+
 /// Configuration with its endpoints and its load.
 pub struct Case {
     pub name: &'static str,
@@ -23,31 +25,6 @@ pub struct Case {
     pub quick: bool,
 }
 
-pub struct Server {
-    /// Number of requests that it serves at a time.
-    pub places: usize,
-    /// Speed of its work; 1 is the speed that requests state.
-    pub speed: f64,
-    pub fault: Option<Fault>,
-}
-
-/// Fault of an endpoint during a part of each run.
-#[derive(Clone, Copy)]
-pub struct Fault {
-    pub kind: Failure,
-    /// Begin and end, as parts of the run.
-    pub from: f64,
-    pub until: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// Answers 503 at once, except to `/healthz`.
-    Errors,
-    /// Closes its connections and refuses new connections.
-    Refuses,
-}
-
 pub struct Stream {
     pub share: f64,
     /// Counts from 0, in the order of `{l0}`.
@@ -62,16 +39,6 @@ pub struct Stream {
     pub size: usize,
     /// Mean work of a request, in milliseconds.
     pub work_ms: f64,
-}
-
-impl Server {
-    pub const fn new(places: usize, speed: f64) -> Server {
-        Server { places, speed, fault: None }
-    }
-
-    pub const fn failing(self, kind: Failure, from: f64, until: f64) -> Server {
-        Server { fault: Some(Fault { kind, from, until }), ..self }
-    }
 }
 
 impl Stream {

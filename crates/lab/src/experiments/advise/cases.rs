@@ -1,6 +1,7 @@
 //! Table of cases: five of evenkeel's own examples, and five configurations of other programs, converted.
 
-use super::case::{Case, Failure, Server, Stream};
+use super::case::{Case, Stream};
+use crate::timed::{Failure, Server};
 
 pub static ALL: &[Case] = &[
     Case {

@@ -1,26 +1,25 @@
 //! Experiment `advise`: each piece of advice on ten configurations, applied and measured.
 
-// Order: outcome, score, setting, advice, traffic, endpoints, cases, case
+// Order: outcome, score, setting, advice, traffic, cases, case
 mod advice;
 mod case;
 mod cases;
-mod endpoints;
 mod outcome;
 mod score;
 mod setting;
 mod traffic;
 
 use crate::balancers;
-use crate::error::{Error, Result, While};
+use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::machine;
 use crate::scratch::Scratch;
-use crate::study::{self, Options, Rounds};
+use crate::study::{self, Cases, Options, Rounds};
 use case::Case;
 use clap::{Args, FromArgMatches};
 use outcome::{Advised, Measured};
 use setting::Setting;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 pub static EXPERIMENT: Experiment = Experiment {
@@ -47,16 +46,12 @@ about conditions that a case does not have are not compared. Advice to leave som
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Cases to run, by name.
-    #[arg(long, value_name = "CASE", value_delimiter = ',')]
-    only: Vec<String>,
+    #[command(flatten)]
+    cases: Cases,
     /// Duration of each run in seconds, after a second that does not count; logs take five times as long. Defaults to 6,
     /// with --quick to 1, with --full to 20.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: Option<u64>,
-    /// Keep configurations, logs and commands in this folder.
-    #[arg(long, value_name = "FOLDER")]
-    keep: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -71,22 +66,13 @@ impl Arguments {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let (options, only) = (&arguments.study, &arguments.only);
-    if let Some(unknown) = only.iter().find(|name| !cases::ALL.iter().any(|case| case.name == **name)) {
-        let all: Vec<&str> = cases::ALL.iter().map(|case| case.name).collect();
-        return Err(Error::Wrong(format!("unknown case `{unknown}`; there are {}", all.join(", "))));
-    }
+    let options = &arguments.study;
+    arguments.cases.check(&cases::ALL.iter().map(|case| case.name).collect::<Vec<_>>())?;
     let evenkeel = balancers::find_evenkeel(options.evenkeel.as_deref())?;
     machine::allow_files(20_000);
     let scratch = Scratch::new()?;
-    let folder = arguments.keep.as_deref().unwrap_or(scratch.path());
-    std::fs::create_dir_all(folder).or_say(|| format!("cannot create {}", folder.display()))?;
-    // Commands and patches name files of the folder, from whatever folder they are repeated.
-    let folder = std::path::absolute(folder).or_say(|| format!("cannot find {}", folder.display()))?;
-    let runs = |case: &&'static Case| match only.is_empty() {
-        true => case.quick || !options.quick,
-        false => only.iter().any(|of| of == case.name),
-    };
+    let folder = arguments.cases.folder(&scratch)?;
+    let runs = |case: &&'static Case| arguments.cases.runs(case.name, case.quick || !options.quick);
     let mut cases = Vec::new();
     for case in cases::ALL.iter().filter(runs) {
         eprintln!("{}", case.name);

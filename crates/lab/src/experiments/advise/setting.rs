@@ -1,13 +1,13 @@
 //! The configuration of a case with addresses of this machine, and runs of evenkeel with it.
 
 use super::case::Case;
-use super::endpoints::Endpoints;
 use super::traffic::{Clients, Figures, WARM_UP};
 use crate::child::{self, Child};
 use crate::error::{Error, Result, While};
 use crate::hosts::listens;
 use crate::origin;
 use crate::procfs::Cpu;
+use crate::timed::Endpoints;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

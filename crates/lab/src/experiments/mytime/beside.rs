@@ -35,7 +35,7 @@ const PROBES: f64 = 2.0;
 /// Explanation of a deviation.
 const WHY: &str = "The simulator knows what services and sidecars cost, by the median of each, and that is all: no hop through the external \
 balancer, no quota that is used up for the rest of its 20 ms, and no backlog of five connections, from which a dropped one comes \
-back a second later.";
+back a second later. A service counts requests that it has accepted, so a backlog hides the peaks of those that know less.";
 
 /// Name of the algorithm in the scenario.
 fn simulated(way: &Balancing) -> &'static str {
@@ -82,8 +82,9 @@ fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<Stri
     // chance, but the simulator needs services with work.
     let bound = SERVICES.iter().enumerate().filter(|(kind, _)| CALLS[*kind] > 0.0);
     let bound = bound.map(|(kind, _)| work(rounds, base, kind) / CALLS[kind] / 2.0).fold(f64::INFINITY, f64::min);
-    let a_try = ((spread - external).max(0.0) / of_calls).min(bound);
-    let a_probe = (shared - spread).max(0.0) / of_calls / PROBES;
+    let services = |run: &Run| run.work_ms() / 1e3;
+    let services = Spread::of(&rounds.figures(base, services)).map_or(0.0, |of| of.median);
+    let [a_try, a_probe] = costs(services, [spread, external, shared], of_calls, bound);
     let mut scenario = SCENARIO.to_owned();
     for (kind, name) in SERVICES.iter().enumerate() {
         let section = format!("service.{name}");
@@ -93,6 +94,14 @@ fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<Stri
         scenario = with(&scenario, &section, "balancer_probe_work", &time(a_probe));
     }
     Some(scenario)
+}
+
+/// CPU seconds of an attempt, at most `bound`, and of a probe. `services`: CPU seconds of all services for a request.
+/// `beside`: CPU time of the sidecars relative to it, where they balance calls, where an external balancer does, and
+/// where they share load. `calls` of a request.
+fn costs(services: f64, [spread, external, shared]: [f64; 3], calls: f64, bound: f64) -> [f64; 2] {
+    let more = |of: f64, than: f64| services * (of - than).max(0.0) / calls;
+    [more(spread, external).min(bound), (more(shared, spread) / PROBES).min(bound)]
 }
 
 /// Compares all ways except leastconn. `requests`: number of a run.
@@ -135,6 +144,14 @@ mod tests {
     use super::*;
     use crate::study::prediction::read;
     use evenkeel_sim::scenario::{Load, Serving, Step};
+
+    #[test]
+    fn costs_are_the_differences_in_processor_time_of_a_request() {
+        // Services take 8 ms, sidecars 8 ms, with shared load 9 ms, and 7.5 ms if an external balancer picks.
+        let [a_try, a_probe] = costs(0.008, [1.0, 7.5 / 8.0, 9.0 / 8.0], 5.0, 1.0);
+        assert!((a_try - 0.0001).abs() < 1e-9 && (a_probe - 0.0001).abs() < 1e-9, "{a_try} {a_probe}");
+        assert_eq!(costs(0.008, [1.0, 0.5, 3.0], 5.0, 0.0002), [0.0002; 2]);
+    }
 
     #[test]
     fn the_scenario_is_the_same_system() {

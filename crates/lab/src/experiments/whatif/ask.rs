@@ -53,20 +53,27 @@ pub struct Answer {
 /// # Errors
 /// A file cannot be written, or the experiment is interrupted.
 pub fn ask(evenkeel: &str, case: &Case, entries: &[Entry], folder: &Path) -> Result<Response> {
-    let mut command = vec![evenkeel.to_owned(), "whatif".to_owned()];
-    for path in logs(case, entries, folder)? {
-        command.push(path);
-    }
-    if case.is_configured {
-        let path = folder.join(format!("{}.toml", case.name));
-        write(&path, &configuration(case))?;
-        command.extend(["--from".to_owned(), path.display().to_string(), "--pool".to_owned(), "web".to_owned()]);
-    } else {
-        command.extend(["--balance".to_owned(), case.claimed.to_owned()]);
-    }
-    command.extend(["--try".to_owned(), QUESTIONS.join(",")]);
-    command.push("--json".to_owned());
-    write(&folder.join(format!("{}.command", case.name)), &(command.join(" ") + "\n"))?;
+    let logs = logs(case, entries, folder)?;
+    let how = match case.is_configured {
+        true => {
+            let path = folder.join(format!("{}.toml", case.name));
+            write(&path, &configuration(case))?;
+            vec!["--from".to_owned(), path.display().to_string(), "--pool".to_owned(), "web".to_owned()]
+        }
+        false => vec!["--balance".to_owned(), case.claimed.to_owned()],
+    };
+    call(evenkeel, case.name, logs, [how, case.words()].concat(), folder)
+}
+
+/// Asks `evenkeel whatif` about logs, with the words `how`. Writes the command of the case `name` into `folder`.
+///
+/// # Errors
+/// A file cannot be written, or the experiment is interrupted.
+pub fn call(evenkeel: &str, name: &str, logs: Vec<String>, how: Vec<String>, folder: &Path) -> Result<Response> {
+    let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let questions = words(&["--try", &QUESTIONS.join(","), "--json"]);
+    let command = [words(&[evenkeel, "whatif"]), logs, how, questions].concat();
+    write(&folder.join(format!("{name}.command")), &(command.join(" ") + "\n"))?;
     let began = Instant::now();
     let mut response = match child::output(&command, PATIENCE) {
         Ok(output) => Response::of(&output.text),

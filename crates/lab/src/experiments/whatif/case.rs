@@ -6,7 +6,9 @@ use super::traces;
 use evenkeel_balance::retry;
 use evenkeel_balance::rng::mix;
 use evenkeel_sim::run::Run;
-use evenkeel_sim::scenario::{Balancing, Capacity, Deployment, Load, Policy, Scenario, Server, Service, Serving, Step};
+use evenkeel_sim::scenario::{
+    Balancing, Capacity, Cold, Deployment, Load, Policy, Scenario, Server, Service, Serving, Step,
+};
 use evenkeel_sim::work::Work;
 use evenkeel_sim::{Logged, simulate_logged};
 
@@ -94,7 +96,27 @@ pub enum More {
     Weights(&'static [u32]),
     /// The last line is cut, and a few lines are not requests.
     BadLines,
+    /// An endpoint joins: asked about with slow start. The log shows that of the last endpoint, cold at first, or none.
+    Joins {
+        is_seen: bool,
+    },
 }
+
+/// Question about an endpoint that joins, with slow start and without.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowStart {
+    pub window_ns: u64,
+    pub cold: Option<Cold>,
+}
+
+/// Time of slow start, and of a warm-up, in nanoseconds.
+const RAMP_NS: u64 = 20_000_000_000;
+
+/// Warm-up from a quarter of the speed.
+const COLD: Cold = Cold { speed: 0.25, window_ns: RAMP_NS };
+
+/// Time at which an endpoint joins, in nanoseconds.
+pub const JOINS_NS: u64 = 40_000_000_000;
 
 /// System whose log is made.
 pub struct Case {
@@ -113,6 +135,7 @@ pub struct Case {
     pub bad_lines: bool,
     /// True if `whatif` gets the configuration of the balancer.
     pub is_configured: bool,
+    pub slow_start: Option<SlowStart>,
 }
 
 impl Row {
@@ -147,6 +170,10 @@ impl Row {
             is_split: true,
             bad_lines: matches!(self.more, More::BadLines),
             is_configured: matches!(self.more, More::Weights(_)),
+            slow_start: match self.more {
+                More::Joins { is_seen } => Some(SlowStart { window_ns: RAMP_NS, cold: is_seen.then_some(COLD) }),
+                _ => None,
+            },
         }
     }
 
@@ -167,6 +194,9 @@ impl Row {
             More::Neighbour if at + 1 == self.endpoints.len() => {
                 let states = vec![(1.0, 0.6), (0.5, 0.4)];
                 server.capacity.push(Capacity::Antagonist { states, mean_ns: 500_000_000 });
+            }
+            More::Joins { is_seen: true } if at + 1 == self.endpoints.len() => {
+                (server.joins_ns, server.cold) = (JOINS_NS, Some(COLD));
             }
             More::Refusals if at == 0 => (server.threads, server.backlog) = (2, 0),
             More::Queue(max) => server.in_flight_max = max,
@@ -194,8 +224,8 @@ impl Row {
 }
 
 impl Law {
-    /// Distribution of work; `times`: factor of its mean.
-    fn work(self, times: f64) -> Work {
+    /// Distribution of work with a mean of [`WORK_NS`] times `times`.
+    pub fn work(self, times: f64) -> Work {
         let mean_ns = WORK_NS * times;
         let table = |values: &'static [u32]| {
             let unit = Work::Table { values, unit_ns: 1.0 };
@@ -250,6 +280,15 @@ impl Case {
 
     fn service(&self) -> &Service {
         &self.scenario.services[usize::from(self.service)]
+    }
+
+    /// Words that ask the question of the case, beside the policies.
+    pub fn words(&self) -> Vec<String> {
+        let words = |of: &SlowStart| {
+            let time = format!("{}ns", of.window_ns);
+            ["--add", "1", "--slow-start", &time].map(str::to_owned).to_vec()
+        };
+        self.slow_start.iter().flat_map(words).collect()
     }
 
     pub fn endpoints(&self) -> &[Server] {

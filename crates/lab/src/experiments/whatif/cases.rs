@@ -119,6 +119,10 @@ pub static ALL: &[Row] = &[
     // Explored picks, which check the model.
     long(30_000, with(More::Explore(0.02), row("explored", FOUR, Fifo, Exponential, 0.75, Poisson, "leastconn", Evenkeel))),
     long(30_000, with(More::Explore(0.05), row("explored-slow", SLOW, Equal, Lognormal(0.5), 0.5, Poisson, "peak_ewma", Evenkeel))),
+    // An endpoint that joins, with slow start and without.
+    with(More::Joins { is_seen: true }, row("slow-start-cold", FOUR, Fifo, Exponential, 0.6, Poisson, "leastconn", Evenkeel)),
+    with(More::Joins { is_seen: true }, row("slow-start-cold-sharing", FOUR, Equal, Lognormal(0.5), 0.6, Poisson, "random", Haproxy)),
+    with(More::Joins { is_seen: false }, row("slow-start-unseen", SIX, Fifo, Exponential, 0.7, Poisson, "round_robin", Evenkeel)),
     with(More::Balancers(2), row("two-balancers", SIX, Fifo, Exponential, 0.7, Poisson, "leastconn", Evenkeel)),
     with(More::Balancers(2), row("two-balancers-random", FOUR, Equal, Exponential, 0.7, Poisson, "random", Haproxy)),
     with(More::Workers(2), row("two-workers", FOUR, Fifo, Exponential, 0.75, Poisson, "leastconn", Evenkeel)),

@@ -16,6 +16,8 @@ pub struct Entry {
     pub total_ns: u64,
     pub tries: Vec<Tried>,
     pub balancer: u32,
+    /// Number of the client, by which it has its address.
+    pub client: u32,
     /// Number of endpoints that the first was drawn from; 0 if the policy picked it.
     pub drawn_from: u32,
     pub bytes_out: u64,
@@ -67,6 +69,7 @@ fn entry(logged: &Logged, bytes_out: &impl Fn(&Logged) -> u64) -> Option<Entry> 
         total_ns: logged.total_ns()?,
         tries: logged.tries.iter().map(tried).collect(),
         balancer: logged.balancer,
+        client: logged.user,
         drawn_from: logged.drawn_from,
         bytes_out: bytes_out(logged),
         counts: Counts::default(),
@@ -167,6 +170,7 @@ mod tests {
         Logged {
             arrived_ns,
             ended_ns: Some(arrived_ns + queue_ns + took_ns),
+            user: 0,
             balancer: 0,
             worker: 0,
             work_ns: took_ns,

@@ -60,13 +60,14 @@ impl Format {
         let first = if status == 0 || term == "sH" { "null" } else { &total };
         let _ = write!(
             out,
-            "{{\"ts\":\"2026-11-30T{}.{:03}Z\",\"req_id\":\"{:032x}\",\"client\":\"192.0.2.1\",\"peer\":null,\"listener\":\"web\",\
+            "{{\"ts\":\"2026-11-30T{}.{:03}Z\",\"req_id\":\"{:032x}\",\"client\":\"{}\",\"peer\":null,\"listener\":\"web\",\
              \"route\":\"default\",\"pool\":\"web\",\"endpoint\":{endpoint},\"tries\":{},\"proto\":\"HTTP/1.1\",\"method\":\"GET\",\
              \"host\":\"shop.example\",\"path\":\"/\",\"trace_id\":null,\"status\":{status},\"bytes_in\":108,\"bytes_out\":{},\
              \"t_queue\":{queue},\"t_connect\":null,\"t_ttfb\":{first},\"t_total\":{total},\"term\":\"{term}\"",
             stamp.time(),
             stamp.ms,
             stamp.ns,
+            address(entry),
             entry.tries.len(),
             entry.bytes_out,
         );
@@ -113,9 +114,10 @@ impl Format {
         let counts = entry.counts;
         let _ = writeln!(
             out,
-            "<134>Nov 30 {} lb haproxy[512]: 192.0.2.1:{} [30/Nov/2026:{}.{:03}] web web/{endpoint} 0/{}/{connect}/{response}/{} \
+            "<134>Nov 30 {} lb haproxy[512]: {}:{} [30/Nov/2026:{}.{:03}] web web/{endpoint} 0/{}/{connect}/{response}/{} \
              {status} {} - - {term}-- {}/{}/{}/{}/{again} 0/{} \"GET / HTTP/1.1\"",
             stamp.time(),
+            address(entry),
             1024 + stamp.ns / 1000 % 60_000,
             stamp.time(),
             stamp.ms,
@@ -142,8 +144,9 @@ impl Format {
         let dash = "-".to_string();
         let _ = writeln!(
             out,
-            "192.0.2.1 - - [30/Nov/2026:{} +0000] \"GET / HTTP/1.1\" {status} {} \"-\" \"lab\" ms={}.{:03} rt={} rl=108 ua=\"{}\" \
+            "{} - - [30/Nov/2026:{} +0000] \"GET / HTTP/1.1\" {status} {} \"-\" \"lab\" ms={}.{:03} rt={} rl=108 ua=\"{}\" \
              us=\"{}\" uct=\"{}\" uht=\"{}\" urt=\"{}\"",
+            address(entry),
             stamp.time(),
             entry.bytes_out,
             START_S + stamp.s,
@@ -181,6 +184,11 @@ impl Stamp {
     }
 }
 
+/// Address of TEST-NET-1, or of a network after it if there are more than 250 clients.
+fn address(entry: &Entry) -> String {
+    format!("192.0.{}.{}", 2 + entry.client / 250, 1 + entry.client % 250)
+}
+
 fn ms(ns: u64) -> String {
     format!("{}.{:03}", ns / MILLISECOND_NS, ns / 1000 % 1000)
 }
@@ -211,6 +219,7 @@ mod tests {
             total_ns: 45_678_000,
             tries: vec![tried(1, 2_000_000, 5_000_000, Some(Failure::Refused)), tried(0, 17_000_000, 28_678_000, None)],
             balancer: 0,
+            client: 0,
             drawn_from: 4,
             bytes_out: 512,
             counts: Counts { listener: 3, pool: 2, endpoint: 1, queued: 4 },

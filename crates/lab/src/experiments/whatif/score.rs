@@ -10,11 +10,38 @@ const RESOLUTION: f64 = 0.002;
 /// Tolerance of shares, for intervals without a width.
 const SHARE_RESOLUTION: f64 = 0.001;
 
+/// Half-width of the truth's interval, relative to the latency, from which the truth says nothing: the machine paused in
+/// one of a few live runs.
+const VAGUE: f64 = 0.5;
+
 /// Relative difference of p99 below which two policies are alike.
 const ALIKE: f64 = 0.02;
 
 /// Policies whose figures differ by less than this share of the latency leave nothing to tell apart.
 const SPREAD_MIN: f64 = 0.02;
+
+/// System of a log, and the question about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    pub name: &'static str,
+    /// Policy in force while the log was made.
+    pub policy: &'static str,
+    /// Format of the log's lines.
+    pub format: &'static str,
+    /// Names of the endpoints in responses.
+    pub endpoints: Vec<String>,
+    /// True if the question changes more than the policy, so that the policy of the log is a question, too.
+    pub is_changed: bool,
+}
+
+impl Subject {
+    pub fn of(case: &Case) -> Subject {
+        let mut endpoints: Vec<String> = (0..case.endpoints().len()).map(|at| case.format.endpoint(at)).collect();
+        endpoints.extend(case.slow_start.map(|_| "added 0".to_owned()));
+        let Case { name, policy, format, .. } = *case;
+        Subject { name, policy, format: format.name(), endpoints, is_changed: case.slow_start.is_some() }
+    }
+}
 
 /// Judgement of a figure of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +51,7 @@ pub struct Checked {
     pub figure: usize,
     pub interval: Range,
     pub truth: Mean,
-    /// Share of the figures that the intervals hold, with a standard error of the truth: 0 or 1, of shares the part of
+    /// Share of the figures that the intervals hold, with the error of the truth: 0 or 1, of shares the part of
     /// the endpoints.
     pub held: f64,
     /// Same share without the error of the truth.
@@ -34,7 +61,7 @@ pub struct Checked {
 /// Response to a case, compared with the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    pub name: &'static str,
+    pub subject: Subject,
     pub response: Response,
     pub truth: Truth,
     pub checked: Vec<Checked>,
@@ -49,13 +76,14 @@ pub struct Judged {
 }
 
 impl Judged {
-    pub fn of(case: &Case, response: Response, truth: Truth) -> Judged {
+    pub fn of(subject: &Subject, response: Response, truth: Truth) -> Judged {
         let mut checked = Vec::new();
         if response.is_accepted() {
-            for figures in truth.policies.iter().filter(|of| of.policy != case.policy) {
+            let is_asked = |of: &&Figures| subject.is_changed || of.policy != subject.policy;
+            for figures in truth.policies.iter().filter(is_asked) {
                 let answer = response.answer(figures.policy).filter(|answer| answer.refused.is_none());
                 if let Some(answer) = answer {
-                    check(case, figures, answer, &mut checked);
+                    check(subject, (figures, truth.errors), answer, &mut checked);
                 }
             }
         }
@@ -65,7 +93,7 @@ impl Judged {
             |names: &mut dyn Iterator<Item = &String>| names.map(|name| is_right(name, &truth)).reduce(|a, b| a || b);
         let is_right = right_of(&mut recommended.clone());
         let is_right_or_alike = is_right.and(right_of(&mut recommended.chain(&response.alike)));
-        Judged { name: case.name, response, truth, checked, is_narrow, is_right, is_right_or_alike }
+        Judged { subject: subject.clone(), response, truth, checked, is_narrow, is_right, is_right_or_alike }
     }
 
     /// Share of the figures of a kind that the intervals hold; `None` without such figures.
@@ -74,20 +102,23 @@ impl Judged {
     }
 }
 
-fn check(case: &Case, figures: &Figures, answer: &Answer, out: &mut Vec<Checked>) {
+fn check(subject: &Subject, (figures, errors): (&Figures, f64), answer: &Answer, out: &mut Vec<Checked>) {
     let question = figures.policy.to_owned();
     for (figure, interval) in answer.change_ms.iter().enumerate() {
         let (truth, latency_ms) = (figures.change_ms[figure], figures.latency_ms[figure].value);
+        if errors * truth.error > VAGUE * latency_ms {
+            continue;
+        }
         // An interval that is missing from an answer holds nothing.
         let interval = interval.unwrap_or(Range { low: f64::NAN, middle: f64::NAN, high: f64::NAN });
         let holds = |slack| f64::from(u8::from(contains(interval, truth.value, slack + RESOLUTION * latency_ms)));
-        let (held, held_strictly) = (holds(truth.error), holds(0.0));
+        let (held, held_strictly) = (holds(errors * truth.error), holds(0.0));
         out.push(Checked { question: question.clone(), figure, interval, truth, held, held_strictly });
     }
     let share = |(at, truth): (usize, &Mean)| {
-        let interval = answer.shares.get(&case.format.endpoint(at)).copied();
+        let interval = subject.endpoints.get(at).and_then(|name| answer.shares.get(name)).copied();
         let holds = |slack: f64| interval.is_some_and(|of| contains(of, truth.value, slack + SHARE_RESOLUTION));
-        HeldShare { interval, truth: *truth, held: holds(truth.error), held_strictly: holds(0.0) }
+        HeldShare { interval, truth: *truth, held: holds(errors * truth.error), held_strictly: holds(0.0) }
     };
     let shares: Vec<HeldShare> = figures.shares.iter().enumerate().map(share).collect();
     let part = |count: usize| count as f64 / shares.len().max(1) as f64;
@@ -132,8 +163,8 @@ fn is_right(recommended: &str, truth: &Truth) -> bool {
     let of = truth.policies.iter().find(|of| super::ask::is_same(recommended, of.policy));
     let (Some(of), Some(best)) = (of, truth.best()) else { return false };
     let Some(worse) = truth.p99_over(of.policy, best.policy) else { return false };
-    // 1.645 standard errors: the lower end of an interval at 90 %.
-    worse.value - 1.645 * worse.error <= 0.0 || worse.value <= ALIKE * best.latency_ms[2].value
+    // 1.645 standard errors, or more of a few runs: the lower end of an interval at 90 %.
+    worse.value - truth.errors.max(1.645) * worse.error <= 0.0 || worse.value <= ALIKE * best.latency_ms[2].value
 }
 
 /// Mean of values; `None` without any.
@@ -218,7 +249,7 @@ mod tests {
     fn who_knows_the_truth_gets_every_point() {
         let (case, truth) = case();
         let best = truth.best().unwrap().policy;
-        let judged = Judged::of(&case, knowing(&case, &truth, 0.01, best), truth);
+        let judged = Judged::of(&Subject::of(&case), knowing(&case, &truth, 0.01, best), truth);
         // Three policies other than the policy in force, with four figures each.
         assert_eq!((judged.checked.len(), judged.is_right, judged.is_narrow[2]), (12, Some(true), Some(true)));
         let scores = Scores::of(&[judged], &[true, false]);
@@ -228,10 +259,20 @@ mod tests {
     #[test]
     fn intervals_that_say_nothing_are_not_narrow() {
         let (case, truth) = case();
-        let judged = Judged::of(&case, knowing(&case, &truth, 10.0, "round_robin"), truth);
+        let judged = Judged::of(&Subject::of(&case), knowing(&case, &truth, 10.0, "round_robin"), truth);
         assert_eq!(judged.is_narrow[2], Some(false));
         assert_eq!(judged.is_right, Some(false), "turns are the worst here");
         assert_eq!(judged.held(2), Some(1.0));
+    }
+
+    #[test]
+    fn a_truth_that_says_nothing_is_not_compared() {
+        let (case, mut truth) = case();
+        for of in &mut truth.policies {
+            of.change_ms[2].error = of.latency_ms[2].value;
+        }
+        let judged = Judged::of(&Subject::of(&case), knowing(&case, &truth, 0.01, "leastconn"), truth);
+        assert_eq!([0, 1, 2, 3].map(|at| judged.held(at)), [Some(1.0), Some(1.0), None, Some(1.0)]);
     }
 
     #[test]
@@ -242,12 +283,12 @@ mod tests {
         response.answers[1].shares.clear();
         let shifted = |of: Range| Range { low: of.low + 99.0, middle: of.middle + 99.0, high: of.high + 99.0 };
         response.answers[2].change_ms = response.answers[2].change_ms.map(|of| of.map(shifted));
-        let judged = Judged::of(&case, response, truth.clone());
+        let judged = Judged::of(&Subject::of(&case), response, truth.clone());
         assert_eq!([0, 1, 2].map(|at| judged.held(at).map(|of| (of * 3.0).round())), [Some(1.0); 3]);
         assert_eq!(judged.held(3).map(|of| (of * 3.0).round()), Some(2.0));
         // A refused case is not judged.
         let refused = Response { refused: vec![("gap".into(), "t".into())], ..Response::default() };
-        let judged = Judged::of(&case, refused, truth);
+        let judged = Judged::of(&Subject::of(&case), refused, truth);
         assert_eq!((judged.checked.len(), judged.is_right), (0, None));
         assert_eq!(Scores::of(&[judged], &[]).accepted, Some(0.0));
     }

@@ -1,7 +1,6 @@
-//! Endpoints of a case, on a thread of the lab: each serves a few requests at a time, and takes the time that a request
-//! states in `X-Work-Us`, by its speed.
+//! Endpoints on a thread of the lab: each serves a few requests at a time, and takes the time that a request states in
+//! `X-Work-Us`, by its speed. They sleep for it, so that many of them need little CPU time.
 
-use super::case::{Failure, Server};
 use crate::error::{Result, While};
 use crate::http::Head;
 use crate::origin;
@@ -20,8 +19,47 @@ use tokio::time::{sleep, timeout};
 /// Interval at which an endpoint checks whether it is stopped.
 const GLANCE: Duration = Duration::from_millis(20);
 
+const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+
 /// First bytes of a PROXY header of version 2.
 const PROXY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+pub struct Server {
+    /// Number of requests that it serves at a time.
+    pub places: usize,
+    /// Speed of its work; 1 is the speed that requests state.
+    pub speed: f64,
+    pub fault: Option<Fault>,
+}
+
+/// Fault of an endpoint during a part of each run.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    pub kind: Failure,
+    /// Begin and end, as parts of the run.
+    pub from: f64,
+    pub until: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Answers 503 at once, except to `/healthz`.
+    Errors,
+    /// Closes its connections and refuses new connections.
+    Refuses,
+    /// Answers 503 to a tenth of its requests, after their work: those whose microseconds end in 0.
+    SomeErrors,
+}
+
+impl Server {
+    pub const fn new(places: usize, speed: f64) -> Server {
+        Server { places, speed, fault: None }
+    }
+
+    pub const fn failing(self, kind: Failure, from: f64, until: f64) -> Server {
+        Server { fault: Some(Fault { kind, from, until }), ..self }
+    }
+}
 
 /// Running endpoints, until dropped.
 pub struct Endpoints {
@@ -41,7 +79,7 @@ struct Shared {
 }
 
 impl Endpoints {
-    /// Starts the endpoints of a case at free ports.
+    /// Starts endpoints at free ports.
     ///
     /// # Errors
     /// The system refuses a port.
@@ -164,7 +202,7 @@ impl Shared {
         // Relaxed: the count guards no other data.
         self.requests.fetch_add(u64::from(work_us.is_some()), Ordering::Relaxed);
         if self.fault(number) == Some(Failure::Errors) && path != "/healthz" {
-            return Ok(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_vec());
+            return Ok(UNAVAILABLE.to_vec());
         }
         let Some(work_us) = work_us else {
             return Ok(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
@@ -174,6 +212,9 @@ impl Shared {
         drop(place);
         if self.refuses(number) {
             return Err(ErrorKind::ConnectionAborted.into());
+        }
+        if self.fault(number) == Some(Failure::SomeErrors) && work_us.is_multiple_of(10) {
+            return Ok(UNAVAILABLE.to_vec());
         }
         let body = body(path, head.field("x-size").and_then(|size| size.parse().ok()).unwrap_or(0));
         let fresh = if path.starts_with("/static/") { "Cache-Control: max-age=60\r\n" } else { "" };

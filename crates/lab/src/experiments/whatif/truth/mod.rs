@@ -1,5 +1,8 @@
 //! True figures of a case: every policy is run on the arrivals of the log, over seeds that the log did not have.
 
+// Order: joins
+mod joins;
+
 use super::case::{Case, named};
 use evenkeel_sim::run::Run;
 use evenkeel_sim::scenario::Load;
@@ -37,7 +40,7 @@ pub struct Figures {
     pub change_ms: [Mean; 3],
     /// Shares of the tries, by endpoint.
     pub shares: Vec<Mean>,
-    /// Difference of the p99 to the policy of the log, by seed.
+    /// p99 by seed.
     p99_ms: Vec<f64>,
 }
 
@@ -46,7 +49,14 @@ pub struct Figures {
 pub struct Truth {
     pub policies: Vec<Figures>,
     pub seeds: u64,
+    /// p99 under the policy of the log, in milliseconds.
+    pub own_p99_ms: f64,
+    /// Standard errors by which intervals are widened before the truth is compared with them.
+    pub errors: f64,
 }
+
+/// Quantile 0.95 of Student's t, by degrees of freedom from 1; of more than 8, the last.
+const T_WITHIN_90: [f64; 8] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.833];
 
 /// Fewest and most seeds. More than the fewest are run until the p99 is known to [`PRECISION`].
 pub type Seeds = (u64, u64);
@@ -56,6 +66,9 @@ const PRECISION: f64 = 0.01;
 
 /// Runs the truth of a case, whose log is given.
 pub fn run(case: &Case, log: &[Logged], seeds: Seeds) -> Truth {
+    if let Some(slow_start) = case.slow_start {
+        return joins::run(case, log, slow_start, seeds);
+    }
     let mut scenario = case.scenario.clone();
     // A closed loop has no arrivals of its own.
     if !matches!(scenario.load, Load::Closed { .. }) && case.service == 0 {
@@ -78,16 +91,32 @@ pub fn run(case: &Case, log: &[Logged], seeds: Seeds) -> Truth {
         if done < seeds.0 {
             continue;
         }
-        let figures = names.iter().zip(&runs).map(|(name, ran)| Figures::of(name, ran, &runs[own]));
-        let truth = Truth { policies: figures.collect(), seeds: done };
-        let is_precise = |of: &Figures| of.change_ms[2].error <= PRECISION * of.latency_ms[2].value;
-        if done >= seeds.1 || truth.policies.iter().all(is_precise) {
+        let truth = Truth::of_runs(&names, &runs, &runs[own]);
+        if done >= seeds.1 || truth.is_precise() {
             return truth;
         }
     }
 }
 
 impl Truth {
+    /// Truth of runs by policy, over the seeds of runs under the policy of the log.
+    fn of_runs(names: &[&'static str], runs: &[Vec<Ran>], own: &[Ran]) -> Truth {
+        let figures = names.iter().zip(runs).map(|(name, ran)| Figures::of(name, ran, own));
+        let own_p99_ms = Mean::of(&own.iter().map(|of| of.latency_ms[2]).collect::<Vec<_>>()).value;
+        Truth { policies: figures.collect(), seeds: own.len() as u64, own_p99_ms, errors: 1.0 }
+    }
+
+    fn is_precise(&self) -> bool {
+        let is_precise = |of: &Figures| of.change_ms[2].error <= PRECISION * of.latency_ms[2].value;
+        self.policies.iter().all(is_precise)
+    }
+
+    /// Truth of a few live rounds, which has an interval of 90 % of its own: by Student's t.
+    pub fn of_rounds(names: &[&'static str], runs: &[Vec<Ran>], own: &[Ran]) -> Truth {
+        let freedom = own.len().saturating_sub(1).clamp(1, T_WITHIN_90.len());
+        Truth { errors: T_WITHIN_90[freedom - 1], ..Truth::of_runs(names, runs, own) }
+    }
+
     pub fn of(&self, policy: &str) -> Option<&Figures> {
         self.policies.iter().find(|of| of.policy == policy)
     }
@@ -119,9 +148,11 @@ impl Truth {
 }
 
 /// Figures of a policy with one seed.
-struct Ran {
-    latency_ms: [f64; 3],
-    shares: Vec<f64>,
+#[derive(Clone, Debug)]
+pub struct Ran {
+    pub latency_ms: [f64; 3],
+    /// Shares of the tries, by endpoint.
+    pub shares: Vec<f64>,
 }
 
 impl Ran {
@@ -152,8 +183,8 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases;
     use super::*;
+    use crate::experiments::whatif::cases;
 
     #[test]
     fn a_mean_has_the_standard_error_of_its_values() {
@@ -161,6 +192,15 @@ mod tests {
         assert_eq!(mean.value, 2.0);
         assert!((mean.error - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(Mean::of(&[5.0]), Mean { value: 5.0, error: 0.0 });
+    }
+
+    #[test]
+    fn live_rounds_widen_intervals_by_their_own() {
+        let ran = |p99: f64| Ran { latency_ms: [1.0, 2.0, p99], shares: vec![1.0] };
+        let (own, other) = (vec![ran(10.0), ran(12.0), ran(11.0)], vec![ran(9.0), ran(10.0), ran(11.0)]);
+        let truth = Truth::of_rounds(&["random", "leastconn"], &[own.clone(), other], &own);
+        assert_eq!((truth.seeds, truth.own_p99_ms, truth.errors), (3, 11.0, 2.920));
+        assert_eq!(truth.of("leastconn").unwrap().change_ms[2].value, -1.0);
     }
 
     #[test]
