@@ -36,7 +36,7 @@ LARGE_RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\nContent-Type: tex
 REQUEST = b"GET /some/path HTTP/1.1\r\nHost: example.com\r\nUser-Agent: count\r\nAccept: */*\r\n\r\n"
 LARGE_REQUEST = REQUEST.replace(b"/some/path", b"/large")
 # valgrind runs a process some fifty times slower.
-START_SECONDS = 60
+START_SECONDS = 180
 
 LOGGED = '[telemetry]\naccess_log = {{ path = "{folder}/access.log" }}\n'
 HTTP2 = "protocol = 'h2'\n"

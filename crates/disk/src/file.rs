@@ -2,7 +2,6 @@
 
 use crate::clock::{ANCHOR, Clock, FileClock};
 use crate::failure::Failure;
-use crate::index::Place;
 use crate::layout::{ANCHOR_AT, BLOCK, Layout, Options};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{FRAME, Frame, Kind};
@@ -184,9 +183,9 @@ impl Ring {
         self.epochs.get(usize::from(slot)).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
     }
 
-    /// Place in the log of a place in the file, whose segment is the present one of its slot.
-    pub fn sequence(&self, place: Place) -> u64 {
-        u64::from(self.epoch(place.slot)) << 32 | u64::from(place.offset)
+    /// Place in the log of an offset in the segment that a slot has at present.
+    pub fn sequence(&self, slot: u16, offset: u32) -> u64 {
+        u64::from(self.epoch(slot)) << 32 | u64::from(offset)
     }
 
     /// True if the segment of a place in the log is still in its slot.

@@ -131,7 +131,7 @@ impl Reads {
         }
         let mut responses = Vec::with_capacity(places.len());
         for (_, place) in places {
-            let sequence = ring.sequence(place);
+            let sequence = ring.sequence(place.slot, place.offset);
             let (record, body) = read(ring, place, sequence, plain_body, Wait::Never).ok()??;
             responses.extend(self.restored((key.bytes(), key.url().len()), (place, sequence), record, body));
         }
@@ -203,7 +203,7 @@ impl Reads {
         counts.reads.add(1);
         let mut responses = Vec::new();
         for (id, place) in index.find(job.hashes.0, job.hashes.1, ring) {
-            let sequence = ring.sequence(place);
+            let sequence = ring.sequence(place.slot, place.offset);
             let found = read(ring, place, sequence, self.make, Wait::Allowed);
             // Removed only if it can never be read: drops of responses outside the index are not logged.
             if let Ok(None) = found {

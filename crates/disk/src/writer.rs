@@ -127,7 +127,7 @@ impl<'s> Writer<'s> {
             Added::Yes => {}
             Added::No => self.dropped(key, url_len, stored)?,
             Added::Instead(place) => {
-                let sequence = u64::from(self.ring.epoch(place.slot)) << 32 | u64::from(place.offset);
+                let sequence = self.ring.sequence(place.slot, place.offset);
                 if let Ok(Some((other, _))) = read(self.ring, place, sequence, plain_body, Wait::Allowed) {
                     self.dropped(&other.key, other.url_len, &other.stored)?;
                 }
